@@ -1,0 +1,3 @@
+"""A durable job queue in one process and one file."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,7 @@
+"""`python -m jobqueued` is the command line."""
+
+import sys
+
+from jobqueued.cli.main import main
+
+sys.exit(main())

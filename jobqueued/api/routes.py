@@ -1,0 +1,164 @@
+"""The one table of routes: what answers, and what the API description says about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from jobqueued.api import batches, health, jobs, leases, logs, queries, submissions, wire
+from jobqueued.api.calls import Handler
+from jobqueued.api.fields import Fields
+from jobqueued.api.queries import Parameters
+
+IDEMPOTENCY_HEADER = jobs.IDEMPOTENCY_KEY
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A method and a path, who answers, with what, and which refusals to expect.
+
+    `answers` maps a status to the type of the body; None is plain text.
+    """
+
+    method: str
+    path: str
+    name: str
+    handler: Handler
+    summary: str
+    answers: dict[int, Any]
+    refusals: tuple[int, ...] = ()
+    query: Parameters = {}
+    body: Fields | None = None
+    lists: dict[str, Fields] = {}
+    """Fields of `body` that are lists, and the fields of their entries."""
+    headers: tuple[str, ...] = ()
+
+
+_STORING = (400, 413, 415, 422, 429, 503)
+
+SERVICE_ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        "/jobs",
+        "submit_job",
+        jobs.submit_job,
+        "Submit a job; answered when it is on disk",
+        {201: wire.WireJob, 200: wire.WireJob},
+        _STORING,
+        query=queries.WAIT,
+        body=submissions.SUBMISSION,
+        headers=(IDEMPOTENCY_HEADER,),
+    ),
+    Route(
+        "POST",
+        "/jobs/batch",
+        "submit_batch",
+        batches.submit_batch,
+        "Submit many jobs, all or nothing",
+        {201: wire.WireNewBatch},
+        _STORING,
+        body=submissions.BATCH,
+        lists={"jobs": submissions.SUBMISSION},
+    ),
+    Route(
+        "GET",
+        "/batches/{id}",
+        "show_batch",
+        batches.show_batch,
+        "How far a batch is",
+        {200: wire.WireBatch},
+        (404,),
+    ),
+    Route(
+        "GET",
+        "/jobs",
+        "list_jobs",
+        jobs.list_jobs,
+        "List jobs, newest first",
+        {200: wire.WireJobPage},
+        (400,),
+        query=queries.LIST,
+    ),
+    Route(
+        "GET",
+        "/jobs/{id}",
+        "show_job",
+        jobs.show_job,
+        "One job, at once or when it is terminal",
+        {200: wire.WireJob},
+        (400, 404),
+        query=queries.WAIT,
+    ),
+    Route(
+        "POST",
+        "/jobs/{id}/cancel",
+        "cancel_job",
+        jobs.cancel_job,
+        "Cancel a job: a waiting one at once, a running one by stopping its handler",
+        {200: wire.WireJob},
+        (400, 404, 409),
+    ),
+    Route(
+        "POST",
+        "/jobs/{id}/run",
+        "run_job",
+        jobs.run_job,
+        "Run a scheduled or retrying job now",
+        {200: wire.WireJob},
+        (400, 404, 409),
+    ),
+    Route(
+        "GET",
+        "/jobs/{id}/attempts",
+        "list_attempts",
+        jobs.list_attempts,
+        "Every attempt of a job",
+        {200: wire.WireAttempts},
+        (404,),
+    ),
+    Route(
+        "GET",
+        "/jobs/{id}/logs",
+        "show_log",
+        logs.show_log,
+        "The captured output of a job",
+        {200: None},
+        (400, 404),
+        query=queries.LOG,
+    ),
+    Route(
+        "POST",
+        "/leases/heartbeat",
+        "heartbeat",
+        leases.heartbeat,
+        "Extend leases and note progress; the lease token is the authority",
+        {200: wire.WireBeats},
+        (400, 413, 415),
+        body=leases.HEARTBEAT,
+        lists={"leases": leases.BEAT},
+    ),
+    Route(
+        "GET",
+        "/stats",
+        "show_stats",
+        health.show_stats,
+        "What the daemon is doing",
+        {200: dict[str, Any]},
+    ),
+    Route(
+        "GET",
+        "/healthz",
+        "show_health",
+        health.show_health,
+        "The daemon is alive",
+        {200: wire.WireHealth},
+    ),
+    Route(
+        "GET",
+        "/readyz",
+        "show_readiness",
+        health.show_readiness,
+        "Whether jobs are accepted",
+        {200: wire.WireReadiness, 503: wire.WireReadiness},
+    ),
+)

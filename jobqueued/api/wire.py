@@ -1,0 +1,228 @@
+"""The model as JSON; field names and order are the contract's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import msgspec
+from msgspec import Raw
+
+from jobqueued import clock
+from jobqueued.model.job import Attempt, Batch, Job
+from jobqueued.model.submission import BeatAnswer, JobPage, Submitted
+
+encode = msgspec.json.Encoder().encode
+
+# Jobs of one moment share their times, and a job's own are often equal.
+_time = lru_cache(maxsize=1024)(clock.rfc3339)
+
+
+class WireProgress(msgspec.Struct, rename={"text": "message"}):
+    """How far a running job says it is."""
+
+    percent: float
+    text: str | None
+
+
+class WireJob(msgspec.Struct, rename={"kind": "type"}):
+    """A job; times are RFC 3339 UTC, payload and result are any JSON value."""
+
+    id: str
+    kind: str
+    status: str
+    payload: Raw
+    priority: int
+    max_retries: int
+    attempt: int
+    failures: int
+    created_at: str
+    run_at: str
+    started_at: str | None
+    finished_at: str | None
+    expires_at: str | None
+    idempotency_key: str | None
+    correlation_id: str | None
+    key: str | None
+    batch_id: str | None
+    schedule: str | None
+    service: str | None
+    tenant: str | None
+    worker: str | None
+    lease_expires_at: str | None
+    progress: WireProgress | None
+    result: Raw | None
+    last_error: str | None
+
+
+class WireJobPage(msgspec.Struct):
+    """Jobs, newest first, and where the next page begins."""
+
+    jobs: list[WireJob]
+    next_cursor: str | None
+
+
+class WireNewBatch(msgspec.Struct):
+    """Jobs in the order they were sent; `replayed` are the places of those that existed."""
+
+    batch_id: str
+    jobs: list[WireJob]
+    replayed: list[int]
+
+
+class WireBatch(msgspec.Struct):
+    """How far the jobs of one batch are; `done` when all of them are terminal."""
+
+    batch_id: str
+    total: int
+    counts: dict[str, int]
+    done: bool
+    created_at: str
+    finished_at: str | None
+
+
+class WireAttempt(msgspec.Struct):
+    """One execution of a job; outcome and finish are null while it runs."""
+
+    number: int
+    worker: str | None
+    started_at: str
+    finished_at: str | None
+    duration_ms: int | None
+    outcome: str | None
+    error: str | None
+    exit_code: int | None
+    http_status: int | None
+    max_rss_bytes: int | None
+    cpu_ms: int | None
+
+
+class WireAttempts(msgspec.Struct):
+    """Attempts, first to last."""
+
+    attempts: list[WireAttempt]
+
+
+class WireBeat(msgspec.Struct):
+    """What became of one lease: `ok`, `stale` or `cancelled`."""
+
+    token: str
+    status: str
+    expires_at: str | None
+
+
+class WireBeats(msgspec.Struct):
+    """Leases in the order they were sent."""
+
+    leases: list[WireBeat]
+
+
+class WireHealth(msgspec.Struct):
+    """The daemon is alive."""
+
+    status: str
+
+
+class WireReadiness(msgspec.Struct):
+    """Whether jobs are accepted, and if not, why."""
+
+    ready: bool
+    reasons: list[str]
+
+
+def job_json(job: Job) -> bytes:
+    """One job."""
+    return encode(wire_job(job))
+
+
+def page_json(page: JobPage) -> bytes:
+    """One page of a list."""
+    return encode(WireJobPage([wire_job(job) for job in page.jobs], page.next_cursor))
+
+
+def new_batch_json(batch_id: str, submitted: list[Submitted]) -> bytes:
+    """A batch that is on disk."""
+    jobs = [wire_job(one.job) for one in submitted]
+    replayed = [index for index, one in enumerate(submitted) if one.replayed]
+    return encode(WireNewBatch(batch_id, jobs, replayed))
+
+
+def batch_json(batch: Batch) -> bytes:
+    """How far a batch is."""
+    return encode(
+        WireBatch(
+            batch.batch_id,
+            batch.total,
+            batch.counts,
+            batch.finished_at is not None,
+            _time(batch.created_at),
+            _time_or_none(batch.finished_at),
+        )
+    )
+
+
+def attempts_json(attempts: Iterable[Attempt]) -> bytes:
+    """All attempts of a job."""
+    return encode(WireAttempts([_attempt(attempt) for attempt in attempts]))
+
+
+def beats_json(answers: Iterable[BeatAnswer]) -> bytes:
+    """What became of each lease."""
+    return encode(
+        WireBeats(
+            [WireBeat(one.token, one.status, _time_or_none(one.expires_at)) for one in answers]
+        )
+    )
+
+
+def wire_job(job: Job) -> WireJob:
+    """A job as it is sent."""
+    progress = job.progress
+    return WireJob(
+        job.id,
+        job.type,
+        job.status,
+        Raw(job.payload),
+        job.priority,
+        job.max_retries,
+        job.attempt,
+        job.failures,
+        _time(job.created_at),
+        _time(job.run_at),
+        _time_or_none(job.started_at),
+        _time_or_none(job.finished_at),
+        _time_or_none(job.expires_at),
+        job.idempotency_key,
+        job.correlation_id,
+        job.key,
+        job.batch_id,
+        job.schedule,
+        job.service,
+        job.tenant,
+        job.worker,
+        _time_or_none(job.lease_expires_at),
+        None if progress is None else WireProgress(progress.percent, progress.message),
+        None if job.result is None else Raw(job.result),
+        job.last_error,
+    )
+
+
+def _attempt(attempt: Attempt) -> WireAttempt:
+    finished = attempt.finished_at
+    return WireAttempt(
+        attempt.number,
+        attempt.worker,
+        _time(attempt.started_at),
+        _time_or_none(finished),
+        None if finished is None else finished - attempt.started_at,
+        attempt.outcome,
+        attempt.error,
+        attempt.exit_code,
+        attempt.http_status,
+        attempt.max_rss_bytes,
+        attempt.cpu_ms,
+    )
+
+
+def _time_or_none(moment: int | None) -> str | None:
+    return None if moment is None else _time(moment)

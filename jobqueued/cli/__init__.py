@@ -1,0 +1,1 @@
+"""The command line; talks to a daemon through `jobqueued.client`."""

@@ -1,0 +1,51 @@
+"""`jobqueued backup`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from jobqueued.cli.options import json_option, with_config
+from jobqueued.cli.target import Target
+from jobqueued.cli.text import plain, size
+
+
+@click.command()
+@click.argument("destination", metavar="DEST", type=click.Path(path_type=Path))
+@json_option
+@with_config
+def backup(config: Path | None, destination: Path, as_json: bool) -> None:
+    """Copy the database to DEST, whether or not a daemon runs; the copy is checked."""
+    from jobqueued.store.sqlite.offline import backup as copy
+
+    source = Target(None, config).database()
+    if destination.is_dir():
+        destination /= source.name
+    if destination.exists():
+        raise click.UsageError(f"{destination} is there already; a backup overwrites nothing")
+    with _progress_bar() as progress:
+        jobs = copy(source, destination, progress)
+    written = destination.stat().st_size
+    if as_json:
+        click.echo(json.dumps({"path": str(destination), "bytes": written, "jobs": jobs}))
+    else:
+        click.echo(f"{plain(str(destination))}: {jobs} jobs, {size(written)}, checked")
+
+
+@contextmanager
+def _progress_bar() -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error, where somebody looks at it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("backup", total=None)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)

@@ -1,0 +1,134 @@
+"""`jobqueued status`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jobqueued.cli.documents import join
+from jobqueued.cli.offline import note_offline, or_from_file
+from jobqueued.cli.options import json_option, with_target
+from jobqueued.cli.target import Target
+from jobqueued.cli.text import plain, size, span
+from jobqueued.model.job import Status
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+ALWAYS_SHOWN = (Status.PENDING, Status.PROCESSING, Status.COMPLETED, Status.DEAD)
+BAR = 20
+
+
+@click.command()
+@json_option
+@with_target
+def status(target: Target, as_json: bool) -> None:
+    """Show how the daemon and its queue are."""
+    body, database = or_from_file(target, lambda daemon: daemon.get("/stats").body, _read)
+    if as_json:
+        click.echo(body)
+    else:
+        draw(_decoded(body), database)
+    if database is not None:
+        note_offline(database)
+
+
+def _read(database: Path) -> bytes:
+    from jobqueued.store.sqlite.offline import read_status
+
+    return join(read_status(database))
+
+
+def _decoded(body: bytes) -> dict[str, Any]:
+    import msgspec
+
+    return msgspec.json.decode(body, type=dict[str, Any])
+
+
+def draw(stats: dict[str, Any], database: Path | None) -> None:
+    """One screen: state, counts by type, pools."""
+    from jobqueued.cli.screen import console
+
+    screen = console()
+    screen.print(_state(stats, database))
+    screen.print(_waiting(stats))
+    screen.print(_store(stats["store"]))
+    _draw_types(screen, stats["types"])
+    _draw_pools(screen, stats.get("pools") or {})
+
+
+def _state(stats: dict[str, Any], database: Path | None) -> Text:
+    from rich.text import Text
+
+    if database is not None:
+        return Text.assemble("jobqueued: ", ("not running", "bold red"))
+    word, colour = "ready", "green"
+    if stats["draining"]:
+        word, colour = "shutting down", "yellow"
+    elif not stats["ready"]:
+        word, colour = "not ready", "red"
+    version, uptime = stats["version"], span(stats["uptime_seconds"])
+    text = Text.assemble(f"jobqueued {version}: ", (word, f"bold {colour}"), f", up {uptime}")
+    for reason in stats["reasons"]:
+        text.append(f"\n  {plain(reason)}")
+    return text
+
+
+def _waiting(stats: dict[str, Any]) -> Text:
+    from rich.text import Text
+
+    counts = stats["counts"]
+    waiting = sum(counts.get(each, 0) for each in ("scheduled", "pending", "retrying"))
+    text = Text(f"jobs: {waiting} waiting, {counts.get('processing', 0)} running")
+    if stats.get("oldest_pending_seconds") is not None:
+        text.append(f", oldest pending {span(stats['oldest_pending_seconds'])}")
+    dead = stats["dlq_depth"]
+    text.append("; ").append(f"{dead} dead", style="bold red" if dead else "")
+    return text
+
+
+def _store(store: dict[str, Any]) -> str:
+    parts = [size(store["bytes"]), f"write-ahead log {size(store['wal_bytes'])}"]
+    if store.get("durability"):
+        parts.append(f"durability {store['durability']}")
+    return "store: " + ", ".join(parts)
+
+
+def _draw_types(screen: Console, types: dict[str, Any]) -> None:
+    from jobqueued.cli.screen import COLOURS, table
+
+    if not types:
+        return
+    counts = {name: each.get("counts", each) for name, each in types.items()}
+    shown = [each for each in Status if each in ALWAYS_SHOWN or _any(counts, each)]
+    drawn = table("TYPE", gap=1)
+    for each in shown:
+        drawn.add_column(each.upper(), justify="right", style=COLOURS[each], overflow="fold")
+    for name in sorted(counts):
+        drawn.add_row(plain(name), *(str(counts[name].get(each, 0)) for each in shown))
+    screen.print()
+    screen.print(drawn)
+
+
+def _any(counts: dict[str, dict[str, int]], status: Status) -> bool:
+    return any(each.get(status) for each in counts.values())
+
+
+def _draw_pools(screen: Console, pools: dict[str, dict[str, int]]) -> None:
+    from jobqueued.cli.screen import table
+
+    if not pools:
+        return
+    drawn = table("POOL", "BUSY", "")
+    for name, pool in sorted(pools.items()):
+        drawn.add_row(plain(name), *_busy(pool["busy"], pool["workers"]))
+    screen.print()
+    screen.print(drawn)
+
+
+def _busy(busy: int, workers: int) -> tuple[str, str]:
+    filled = round(BAR * min(busy / workers, 1)) if workers else 0
+    return "█" * filled + "░" * (BAR - filled), f"{busy} of {workers}"

@@ -1,0 +1,1 @@
+"""Talks to a daemon over HTTP; standard library only, so that small commands start fast."""

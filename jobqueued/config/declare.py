@@ -1,0 +1,297 @@
+"""Every setting, once: name, section, kind, default, bounds, help."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from jobqueued.config.kinds import Choice, Duration, FilePath, Kind, Name, Number, Size, Whole
+from jobqueued.config.lists import Addresses, Command, Environment, ExitCodes
+from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
+
+POOL = "pools.NAME"
+TYPE = "types.NAME"
+DEFAULTS = "defaults"
+EVERY_TYPE = (DEFAULTS, TYPE)
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One setting; `default` is written as in the file, `otherwise` says what holds without one."""
+
+    sections: tuple[str, ...]
+    name: str
+    kind: Kind
+    help: str
+    default: Any = None
+    otherwise: str = ""
+    required: bool = False
+    needs_restart: bool = False
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The dotted keys under which it can be set: `defaults.timeout`, `types.NAME.timeout`."""
+        return tuple(f"{section}.{self.name}" for section in self.sections)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting(
+        sections=("server",),
+        name="listen",
+        kind=Addresses(),
+        otherwise="127.0.0.1:5627 and jobqueued.sock in the runtime directory",
+        needs_restart=True,
+        help="Addresses of the API: host:port on loopback, or unix: and the path of a socket.",
+    ),
+    Setting(
+        sections=("server",),
+        name="max_body",
+        kind=Size("1KiB", "256MiB"),
+        default="8MiB",
+        help="Largest request body the API reads.",
+    ),
+    Setting(
+        sections=("store",),
+        name="path",
+        kind=FilePath("the database file"),
+        otherwise="jobs.db in $STATE_DIRECTORY, else jobqueued/jobs.db in the XDG state directory",
+        needs_restart=True,
+        help="The database file; it is made when it is not there.",
+    ),
+    Setting(
+        sections=("store",),
+        name="durability",
+        kind=Choice(("full", "normal")),
+        default="full",
+        needs_restart=True,
+        help="full: on disk before every answer; normal: a power cut may lose the last moments.",
+    ),
+    Setting(
+        sections=("queue",),
+        name="max_depth",
+        kind=Whole(1, 100_000_000),
+        default=100_000,
+        help="Most jobs that may wait; past it submissions are answered with 429.",
+    ),
+    Setting(
+        sections=("queue",),
+        name="max_payload",
+        kind=Size("1KiB", "8MiB"),
+        default="64KiB",
+        help="Largest payload of one job, as JSON.",
+    ),
+    Setting(
+        sections=("queue",),
+        name="max_batch",
+        kind=Whole(1, 10_000),
+        default=100,
+        help="Most jobs in one batch.",
+    ),
+    Setting(
+        sections=("queue",),
+        name="idempotency_window",
+        kind=Duration("0s", "365d"),
+        default="24h",
+        help="How long after submission an idempotency key still finds its job.",
+    ),
+    Setting(
+        sections=("shutdown",),
+        name="drain_timeout",
+        kind=Duration("0s", "24h"),
+        default="30s",
+        help="How long running jobs may finish on shutdown; then they are told to stop.",
+    ),
+    Setting(
+        sections=("shutdown",),
+        name="kill_timeout",
+        kind=Duration("0s", "1h"),
+        default="10s",
+        help="How long jobs told to stop on shutdown may take; then they are killed.",
+    ),
+    Setting(
+        sections=("retention",),
+        name="completed",
+        kind=Duration("0s", "3650d"),
+        default="7d",
+        help="How long completed jobs are kept.",
+    ),
+    Setting(
+        sections=("retention",),
+        name="dead",
+        kind=Duration("0s", "3650d"),
+        default="30d",
+        help="How long dead and discarded jobs are kept.",
+    ),
+    Setting(
+        sections=("retention",),
+        name="cancelled",
+        kind=Duration("0s", "3650d"),
+        default="7d",
+        help="How long cancelled and expired jobs are kept.",
+    ),
+    Setting(
+        sections=(POOL,),
+        name="workers",
+        kind=Whole(1, 1000),
+        default=10,
+        help="How many jobs of the pool run at the same time.",
+    ),
+    Setting(
+        sections=(POOL,),
+        name="max_share",
+        kind=Number(0.01, 1.0),
+        default=0.8,
+        help="Largest share of the workers for one type, where the pool serves several.",
+    ),
+    Setting(
+        sections=(TYPE,),
+        name="command",
+        kind=Command(),
+        required=True,
+        otherwise="it must be set",
+        help="The program that runs a job, and its arguments; no shell is involved.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="pool",
+        kind=Name("a pool"),
+        default="default",
+        help="The pool whose workers run the jobs.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="timeout",
+        kind=Duration("10ms", "30d"),
+        default="5m",
+        help="How long one attempt may run; then it is stopped and counts as failed.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="max_retries",
+        kind=Whole(0, MAX_RETRIES),
+        default=5,
+        help="How often a failed job is tried again, where its submission does not say.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="priority",
+        kind=Whole(0, MAX_PRIORITY),
+        default=5,
+        help="From 0 (last) to 9 (first), where the submission does not say.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="backoff.base",
+        kind=Duration("0s", "24h"),
+        default="30s",
+        help="How long a job waits after its first failure.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="backoff.factor",
+        kind=Number(1.0, 10.0),
+        default=2.0,
+        help="By how much the wait grows with every further failure.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="backoff.max",
+        kind=Duration("0s", "30d"),
+        default="1h",
+        help="Longest wait between attempts, before jitter.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="backoff.jitter",
+        kind=Duration("0s", "24h"),
+        default="15s",
+        help="Up to this much is added to every wait, by chance, so that retries spread.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="lease",
+        kind=Duration("5s", "1h"),
+        default="60s",
+        help="How long a job stays with a worker that shows no life; extended while it lives.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="kill_grace",
+        kind=Duration("0s", "1h"),
+        default="5s",
+        help="Time between SIGTERM and SIGKILL when a job is stopped.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="fatal_exit_codes",
+        kind=ExitCodes(),
+        default=[64, 65],
+        help="Exit codes that end a job at once, without further attempts.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="memory",
+        kind=Size("1MiB", "16TiB"),
+        otherwise="no limit",
+        help="Most memory each process of a job may use.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="env",
+        kind=Environment(),
+        otherwise="none",
+        help="Variables for the command; those of [defaults] and of the type are joined.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="cwd",
+        kind=FilePath("a directory"),
+        otherwise="chosen by jobqueued",
+        help="The directory the command runs in; relative to the configuration file.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="user",
+        kind=Name("a user"),
+        otherwise="the user jobqueued runs as",
+        help="The user the command runs as; needs a daemon that runs as root.",
+    ),
+    Setting(
+        sections=(TYPE,),
+        name="max_running",
+        kind=Whole(1, 1000),
+        otherwise="no limit but the pool's",
+        help="How many jobs of the type run at the same time, at most.",
+    ),
+    Setting(
+        sections=(TYPE,),
+        name="result",
+        kind=Choice(("stdout",)),
+        otherwise="no result",
+        help="stdout: what the command prints is the job's result.",
+    ),
+)
+
+
+@cache
+def settings_of(section: str) -> dict[str, Setting]:
+    """The settings that may appear in one section, by name."""
+    return {setting.name: setting for setting in SETTINGS if section in setting.sections}
+
+
+def defaults_of(section: str) -> dict[str, Any]:
+    """What holds in a section in which nothing is set."""
+    settings = settings_of(section).values()
+    return {
+        setting.name: setting.kind.read(setting.default, Path("/"))
+        for setting in settings
+        if setting.default is not None
+    }
+
+
+def section_names() -> list[str]:
+    """The tables at the top of a file: `server`, `pools`, `types` and so on."""
+    sections = (section for setting in SETTINGS for section in setting.sections)
+    return list(dict.fromkeys(section.split(".")[0] for section in sections))

@@ -1,0 +1,140 @@
+"""From files to a checked `Config`, or to every fault at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from jobqueued.config.declare import DEFAULTS, POOL, SETTINGS, TYPE, defaults_of
+from jobqueued.config.faults import Faults, did_you_mean, quoted, shown_path
+from jobqueued.config.files import Tree, read_files
+from jobqueued.config.listen import UnixAddress, check_socket_path
+from jobqueued.config.places import default_socket_path, default_store_path
+from jobqueued.config.read import Reader, Values
+from jobqueued.config.settings import (
+    Config,
+    PoolSettings,
+    QueueSettings,
+    RetentionSettings,
+    ServerSettings,
+    ShutdownSettings,
+    StoreSettings,
+)
+from jobqueued.model.errors import ConfigError
+from jobqueued.model.job_type import CommandHandler, JobType
+from jobqueued.model.retry import Backoff
+
+DEFAULT_PORT = 5627
+DEFAULT_POOL = "default"
+
+FIXED_SECTIONS = ("server", "store", "queue", "shutdown", "retention")
+
+
+def load_config(path: Path, environment: Mapping[str, str] = os.environ) -> Config:
+    """Load and check; the ConfigError lists every fault, one a line."""
+    faults = Faults()
+    return build_config(read_files(path, faults), faults, environment)
+
+
+def build_config(tree: Tree, faults: Faults, environment: Mapping[str, str]) -> Config:
+    """Check the merged files and fill in every default."""
+    base = Path(os.path.abspath(tree.main.parent))
+    reader = Reader(tree, faults, base)
+    reader.check_top()
+    fixed = {name: defaults_of(name) | reader.section(name) for name in FIXED_SECTIONS}
+    pools: dict[str, Values] = {DEFAULT_POOL: {}} | reader.named_sections("pools")
+    defaults = reader.section(DEFAULTS)
+    types = reader.named_sections("types")
+    # What looks missing may be in a file that could not be read.
+    if tree.complete:
+        reader.check_required("types")
+        _check_pools(reader, list(pools), defaults, types)
+    _fill_places(reader, fixed, environment)
+    faults.raise_any()
+    return Config(
+        server=ServerSettings(**fixed["server"]),
+        store=StoreSettings(**fixed["store"]),
+        queue=QueueSettings(**fixed["queue"]),
+        shutdown=ShutdownSettings(**fixed["shutdown"]),
+        retention=RetentionSettings(**fixed["retention"]),
+        pools={name: PoolSettings(**(defaults_of(POOL) | set_)) for name, set_ in pools.items()},
+        types={name: _job_type(name, defaults, set_) for name, set_ in types.items()},
+        files=tuple(file.absolute() for file in tree.files),
+    )
+
+
+def needs_restart(old: Config, new: Config) -> list[str]:
+    """Dotted keys that changed and only take effect after a restart."""
+    keys = [setting.keys[0] for setting in SETTINGS if setting.needs_restart]
+    return [key for key in keys if _lookup(old, key) != _lookup(new, key)]
+
+
+def _lookup(config: Config, key: str) -> object:
+    section, name = key.split(".")
+    return getattr(getattr(config, section), name)
+
+
+def _check_pools(
+    reader: Reader, pools: list[str], defaults: Values, types: dict[str, Values]
+) -> None:
+    users = {(DEFAULTS, "pool"): defaults} | {
+        ("types", name, "pool"): types[name] for name in types
+    }
+    for keys, values in users.items():
+        pool = values.get("pool", DEFAULT_POOL)
+        if pool not in pools:
+            hint = did_you_mean(pool, pools) or f": configured are {', '.join(map(quoted, pools))}"
+            reader.fault(keys, f"there is no pool {quoted(pool)}{hint}")
+
+
+def _fill_places(reader: Reader, fixed: dict[str, Values], environment: Mapping[str, str]) -> None:
+    """Settle where the database and the socket are when the files do not say."""
+    store, server = fixed["store"], fixed["server"]
+    if "path" not in store:
+        try:
+            store["path"] = default_store_path(environment)
+        except ConfigError as error:
+            reader.fault(("store", "path"), str(error))
+            return
+    if "listen" not in server:
+        socket = default_socket_path(store["path"], environment)
+        try:
+            check_socket_path(socket)
+        except ValueError as error:
+            reader.fault(("server", "listen"), f"the default, {shown_path(socket)}, {error}")
+        server["listen"] = (f"127.0.0.1:{DEFAULT_PORT}", str(UnixAddress(socket)))
+
+
+def _job_type(name: str, defaults: Values, own: Values) -> JobType:
+    values = defaults_of(TYPE) | defaults | own
+    handler = CommandHandler(
+        argv=values["command"],
+        env=defaults.get("env", {}) | own.get("env", {}),
+        cwd=str(values["cwd"]) if "cwd" in values else None,
+        user=values.get("user"),
+        kill_grace=values["kill_grace"],
+        fatal_exit_codes=values["fatal_exit_codes"],
+        result_from_stdout=values.get("result") == "stdout",
+        memory=values.get("memory"),
+    )
+    return JobType(
+        name=name,
+        handler=handler,
+        pool=values["pool"],
+        timeout=values["timeout"],
+        max_retries=values["max_retries"],
+        priority=values["priority"],
+        backoff=_backoff(values),
+        lease=values["lease"],
+        max_running=values.get("max_running"),
+    )
+
+
+def _backoff(values: Values) -> Backoff:
+    return Backoff(
+        base=values["backoff.base"],
+        factor=values["backoff.factor"],
+        max=values["backoff.max"],
+        jitter=values["backoff.jitter"],
+    )

@@ -1,0 +1,1 @@
+"""The life of a job: one file for each running part."""

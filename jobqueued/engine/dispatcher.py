@@ -1,0 +1,60 @@
+"""The only part that claims: pending jobs to idle workers."""
+
+from __future__ import annotations
+
+from jobqueued import clock
+from jobqueued.engine.limits import rooms
+from jobqueued.engine.part import Part
+from jobqueued.engine.parts import Shared
+from jobqueued.engine.running import Running
+from jobqueued.engine.workers import Pool
+from jobqueued.executors.interface import Task
+from jobqueued.executors.output import Output
+from jobqueued.model.job import Claimed
+from jobqueued.store.interface import Ask
+
+
+class Dispatcher(Part):
+    """Sleeps until there is a pending job and an idle worker for it."""
+
+    name = "dispatcher"
+
+    def __init__(self, shared: Shared, pools: dict[str, Pool]) -> None:
+        super().__init__()
+        self._shared = shared
+        self._pools = pools
+        self._turns = dict.fromkeys(pools, 0)
+
+    async def run_once(self) -> int | None:
+        while not self._shared.draining and (asks := self._asks()):
+            claimed = await self._shared.store.claim(asks, clock.now())
+            for job in claimed:
+                self._start(job)
+            if not claimed:
+                break
+        return None
+
+    def _asks(self) -> list[Ask]:
+        asks = []
+        config = self._shared.config
+        for name, pool in self._pools.items():
+            if pool.idle and name in config.pools:
+                found = rooms(config, name, config.pools[name], self._shared.store.counts)
+                if found:
+                    asks.append(Ask(name, tuple(pool.idle), found, self._turns.get(name, 0)))
+        return asks
+
+    def _start(self, claimed: Claimed) -> None:
+        shared = self._shared
+        job_type = shared.config.types[claimed.type]
+        deadline = claimed.started_at + job_type.timeout
+        running = Running(
+            Task(claimed, job_type, deadline, shared.url, Output()),
+            claimed.started_at + job_type.lease,
+        )
+        self._turns[claimed.pool] = self._turns.get(claimed.pool, 0) + 1
+        shared.running.add(running)
+        shared.keeper.watch(running)
+        shared.reaper.wake_at(running.lease_expires_at)
+        shared.changes.notify(claimed.lease.job_id)
+        self._pools[claimed.pool].start(running)

@@ -1,0 +1,37 @@
+"""What the running parts share: the store, the configuration now in force, and each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobqueued.config import Config
+from jobqueued.engine.meter import Meter
+from jobqueued.engine.running import Changes, RunningJobs
+from jobqueued.store.interface import Store
+
+if TYPE_CHECKING:
+    from jobqueued.engine.dispatcher import Dispatcher
+    from jobqueued.engine.keeper import Keeper
+    from jobqueued.engine.promoter import Promoter
+    from jobqueued.engine.reaper import Reaper
+    from jobqueued.engine.retention import Retention
+
+
+class Shared:
+    """Handed to every part; the parts themselves are filled in by the service."""
+
+    dispatcher: Dispatcher
+    promoter: Promoter
+    keeper: Keeper
+    reaper: Reaper
+    retention: Retention
+
+    def __init__(self, config: Config, store: Store) -> None:
+        self.config = config
+        self.store = store
+        self.running = RunningJobs()
+        self.changes = Changes()
+        self.meter = Meter()
+        self.draining = False
+        self.url = ""
+        """Where handlers reach the daemon."""

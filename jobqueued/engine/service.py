@@ -1,0 +1,285 @@
+"""The engine as the rest sees it: builds the running parts, answers for them, stops them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+from jobqueued import __version__, clock
+from jobqueued.config import Config
+from jobqueued.engine.attempt import Attempts
+from jobqueued.engine.dispatcher import Dispatcher
+from jobqueued.engine.intake import Intake
+from jobqueued.engine.keeper import Keeper
+from jobqueued.engine.part import Part
+from jobqueued.engine.parts import Shared
+from jobqueued.engine.promoter import Promoter
+from jobqueued.engine.reaper import Reaper
+from jobqueued.engine.retention import Retention
+from jobqueued.engine.settle import Settler
+from jobqueued.engine.workers import Pool
+from jobqueued.executors.interface import Executor, StopReason
+from jobqueued.model.errors import Conflict, NotFound
+from jobqueued.model.ids import IdMaker
+from jobqueued.model.job import TERMINAL, Attempt, Batch, Job, Progress, Status
+from jobqueued.model.submission import (
+    Beat,
+    BeatAnswer,
+    JobPage,
+    JobQuery,
+    Submission,
+    Submitted,
+)
+from jobqueued.store.sqlite.store import SqliteStore
+
+_STUCK_SECONDS = 20.0
+
+
+class Engine:
+    """Everything a caller can ask for, in the words of the contract."""
+
+    def __init__(self, config: Config, store: SqliteStore, executors: dict[str, Executor]) -> None:
+        self.started_at = clock.now()
+        self.store = store
+        self.shared = shared = Shared(config, store)
+        self._intake = Intake(shared, IdMaker(store.last_place))
+        settler = Settler(shared)
+        self._attempts = Attempts(shared, settler, executors)
+        self.pools: dict[str, Pool] = {}
+        self._fit_pools()
+        shared.dispatcher = Dispatcher(shared, self.pools)
+        shared.promoter = Promoter(shared)
+        shared.keeper = Keeper(shared)
+        shared.reaper = Reaper(shared, settler)
+        shared.retention = Retention(shared)
+        self.parts: tuple[Part, ...] = (
+            shared.dispatcher,
+            shared.promoter,
+            shared.keeper,
+            shared.reaper,
+            shared.retention,
+        )
+
+    @property
+    def config(self) -> Config:
+        return self.shared.config
+
+    async def start(self) -> None:
+        """Take up what was left, then run."""
+        await self.shared.reaper.recover()
+        for part in self.parts:
+            part.start()
+
+    def reload(self, config: Config) -> None:
+        """Go on under another configuration."""
+        self.shared.config = config
+        self._fit_pools()
+        for part in self.parts:
+            part.wake()
+
+    def _fit_pools(self) -> None:
+        for name, settings in self.config.pools.items():
+            if name in self.pools:
+                self.pools[name].resize(settings.workers)
+            else:
+                self.pools[name] = Pool(name, settings.workers, self._attempts.perform)
+
+    async def close(self) -> None:
+        """Stop every part; nothing may be running any more."""
+        for part in self.parts:
+            await part.stop()
+        for pool in self.pools.values():
+            await pool.close()
+
+    async def submit(self, submission: Submission) -> Submitted:
+        return await self._intake.submit(submission)
+
+    async def submit_batch(
+        self, submissions: Sequence[Submission], pace_per_second: float | None
+    ) -> tuple[str, list[Submitted]]:
+        return await self._intake.submit_batch(submissions, pace_per_second)
+
+    async def job(self, job_id: str) -> Job:
+        found = await self.store.job(job_id)
+        if found is None:
+            raise NotFound(f"there is no job {job_id}")
+        return found
+
+    async def wait(self, job_id: str, seconds: float) -> Job:
+        """The job when it is terminal, or as it is when the time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await self._until_terminal(job_id)
+        return await self.job(job_id)
+
+    async def _until_terminal(self, job_id: str) -> Job:
+        while True:
+            change = self.shared.changes.next(job_id)
+            try:
+                job = await self.job(job_id)
+                if job.is_terminal:
+                    return job
+                await change
+            finally:
+                change.cancel()
+
+    async def jobs(self, query: JobQuery) -> JobPage:
+        return await self.store.jobs(query)
+
+    async def batch(self, batch_id: str) -> Batch:
+        found = await self.store.batch(batch_id)
+        if found is None:
+            raise NotFound(f"there is no batch {batch_id}")
+        return found
+
+    async def cancel(self, job_id: str) -> Job:
+        """A waiting job is cancelled at once, a running one is told to stop."""
+        before = await self.store.cancel(job_id, clock.now())
+        if before is None:
+            raise NotFound(f"there is no job {job_id}")
+        if before in TERMINAL:
+            raise Conflict(f"the job is {before} already")
+        if before == Status.PROCESSING:
+            running = self.shared.running.by_job(job_id)
+            if running is not None:
+                running.task.stop.ask(StopReason.CANCELLED)
+        else:
+            self.shared.meter.count("cancelled")
+            self.shared.changes.notify(job_id)
+            self.shared.retention.finished()
+        return await self.job(job_id)
+
+    async def run_now(self, job_id: str) -> Job:
+        before = await self.store.run_now(job_id, clock.now())
+        if before is None:
+            raise NotFound(f"there is no job {job_id}")
+        if before not in (Status.SCHEDULED, Status.RETRYING):
+            raise Conflict(f"the job is {before}; only scheduled and retrying jobs can run now")
+        self.shared.dispatcher.wake()
+        self.shared.changes.notify(job_id)
+        return await self.job(job_id)
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        job = await self.job(job_id)
+        finished = await self.store.attempts(job_id)
+        if job.status is Status.PROCESSING and len(finished) < job.attempt:
+            finished.append(_under_way(job))
+        return finished
+
+    async def log(self, job_id: str, attempt: int | None) -> bytes:
+        job = await self.job(job_id)
+        number = job.attempt if attempt is None else attempt
+        if attempt is not None and not 1 <= attempt <= job.attempt:
+            raise NotFound(f"job {job_id} has no attempt {attempt}, it has had {job.attempt}")
+        running = self.shared.running.by_job(job_id)
+        if running is not None and running.claimed.lease.attempt == number:
+            return running.task.output.snapshot()
+        return await self.store.log(job_id, number) or b""
+
+    async def follow_log(self, job_id: str, attempt: int | None) -> AsyncIterator[bytes]:
+        """Output from the latest (or given) attempt on, to the end of the job (or attempt)."""
+        job = await self.job(job_id)
+        number = max(1, job.attempt) if attempt is None else attempt
+        while True:
+            change = self.shared.changes.next(job_id)
+            try:
+                job = await self.job(job_id)
+                while number <= job.attempt:
+                    async for piece in self._output(job_id, number):
+                        yield piece
+                    if attempt is not None:
+                        return
+                    number += 1
+                if job.is_terminal:
+                    return
+                await change
+            finally:
+                change.cancel()
+
+    async def _output(self, job_id: str, attempt: int) -> AsyncIterator[bytes]:
+        running = self.shared.running.by_job(job_id)
+        if running is not None and running.claimed.lease.attempt == attempt:
+            async for piece in running.task.output.follow():
+                yield piece
+        else:
+            yield await self.log(job_id, attempt)
+
+    async def heartbeat(self, beats: Sequence[Beat]) -> list[BeatAnswer]:
+        return [await self._beat(beat) for beat in beats]
+
+    async def _beat(self, beat: Beat) -> BeatAnswer:
+        running = self.shared.running.by_token(beat.token)
+        if running is None:
+            return BeatAnswer(beat.token, "stale", None)
+        if beat.percent is not None:
+            progress = Progress(beat.percent, beat.message)
+            if not await self.store.report_progress(running.claimed.lease, progress):
+                return BeatAnswer(beat.token, "stale", None)
+        stopping = running.task.stop.reason is StopReason.CANCELLED
+        return BeatAnswer(beat.token, "cancelled" if stopping else "ok", running.lease_expires_at)
+
+    def unready_reasons(self) -> list[str]:
+        reasons = []
+        if self.shared.draining:
+            reasons.append("shutting down")
+        if self.store.failed.done():
+            reasons.append("the store has failed")
+        elif self.store.disk_full:
+            reasons.append("the disk is full")
+        return reasons
+
+    def is_making_progress(self) -> bool:
+        """Whether dispatcher and writer finish what they begin; feeds the watchdog."""
+        began = [part.busy_since for part in self.parts] + [self.store.writer.busy_since]
+        now = clock.monotonic()
+        return all(moment is None or now - moment < _STUCK_SECONDS for moment in began)
+
+    async def stats(self) -> dict[str, object]:
+        """What `jobqueued status` shows."""
+        now = clock.now()
+        counts = self.store.counts
+        by_type = counts.by_type()
+        oldest = await self.store.oldest_pending()
+        meter = self.shared.meter
+        return {
+            "version": __version__,
+            "started_at": clock.rfc3339(self.started_at),
+            "uptime_seconds": (now - self.started_at) // 1000,
+            "ready": not self.unready_reasons(),
+            "reasons": self.unready_reasons(),
+            "draining": self.shared.draining,
+            "counts": {status: counts.by_status().get(status, 0) for status in Status},
+            "types": {
+                name: by_type.get(name, {}) for name in sorted({*self.config.types, *by_type})
+            },
+            "pools": {
+                name: {"workers": pool.workers, "busy": pool.busy}
+                for name, pool in self.pools.items()
+            },
+            "dlq_depth": counts.by_status().get("dead", 0),
+            "oldest_pending_seconds": None if oldest is None else max(0, now - oldest) / 1000,
+            "rates": {name: meter.per_second(name) for name in ("submitted", "completed", "dead")},
+            "totals": dict(meter.totals),
+            "errors": {part.name: part.errors for part in self.parts},
+            "store": {
+                **self.store.sizes(),
+                "durability": self.store.durability,
+                "commits": self.store.writer.commits,
+            },
+        }
+
+
+def _under_way(job: Job) -> Attempt:
+    return Attempt(
+        number=job.attempt,
+        worker=job.worker,
+        started_at=job.started_at or job.created_at,
+        finished_at=None,
+        outcome=None,
+        error=None,
+        exit_code=None,
+        http_status=None,
+        max_rss_bytes=None,
+        cpu_ms=None,
+    )

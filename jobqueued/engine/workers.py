@@ -1,0 +1,62 @@
+"""Pools: a fixed number of workers that take claimed jobs from a bounded queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from jobqueued.engine.running import Running
+
+
+class Pool:
+    """The workers of one pool; a worker is idle when its name is in `idle`."""
+
+    def __init__(self, name: str, workers: int, perform: Callable[[Running], Awaitable[None]]):
+        self.name = name
+        self.idle: list[str] = []
+        self.workers = 0
+        self._perform = perform
+        self._queue: asyncio.Queue[Running] = asyncio.Queue(maxsize=1000)
+        self._busy: set[str] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.resize(workers)
+
+    @property
+    def busy(self) -> int:
+        return len(self._busy)
+
+    def resize(self, workers: int) -> None:
+        """Have so many workers; those too many go when they are idle."""
+        self.workers = workers
+        wanted = {f"{self.name}-{number}" for number in range(1, workers + 1)}
+        self.idle = sorted(wanted - self._busy, reverse=True)
+        while len(self._tasks) < workers:
+            self._tasks.append(asyncio.create_task(self._work(), name=f"worker {self.name}"))
+
+    def start(self, running: Running) -> None:
+        """Give a job to the idle worker it was claimed for."""
+        worker = running.claimed.worker
+        if worker in self.idle:
+            self.idle.remove(worker)
+        self._busy.add(worker)
+        self._queue.put_nowait(running)
+
+    async def close(self) -> None:
+        """End the workers; nothing may be running any more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            running = await self._queue.get()
+            try:
+                await self._perform(running)
+            finally:
+                self._rest(running.claimed.worker)
+
+    def _rest(self, worker: str) -> None:
+        self._busy.discard(worker)
+        number = int(worker.rpartition("-")[2])
+        if number <= self.workers:
+            self.idle.append(worker)

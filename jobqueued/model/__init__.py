@@ -1,0 +1,1 @@
+"""The words: jobs, outcomes, retries, types, errors. No I/O, no clock."""

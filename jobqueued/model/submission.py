@@ -1,0 +1,69 @@
+"""A job as asked for: what the caller sent, before defaults."""
+
+from __future__ import annotations
+
+import msgspec
+
+from jobqueued.model.job import Job
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True):
+    """Checked field by field; None means the caller left it out. Durations are milliseconds."""
+
+    type: str
+    payload: bytes = b"{}"
+    priority: int | None = None
+    max_retries: int | None = None
+    delay: int | None = None
+    run_at: int | None = None
+    expires_in: int | None = None
+    expires_at: int | None = None
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    key: str | None = None
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """A job that is on disk; `replayed` when an idempotency key found it there already."""
+
+    job: Job
+    replayed: bool
+
+
+class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Filters of a list of jobs; None or empty means any. Newest first."""
+
+    statuses: tuple[str, ...] = ()
+    type: str | None = None
+    batch_id: str | None = None
+    correlation_id: str | None = None
+    idempotency_key: str | None = None
+    key: str | None = None
+    created_after: int | None = None
+    created_before: int | None = None
+    before_id: str | None = None
+    limit: int = 50
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """One page of a list; `next_cursor` is the `before_id` of the next page."""
+
+    jobs: list[Job]
+    next_cursor: str | None
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """A sign of life from whoever holds a lease token."""
+
+    token: str
+    extend: int | None = None
+    percent: float | None = None
+    message: str | None = None
+
+
+class BeatAnswer(msgspec.Struct, frozen=True):
+    """`ok`, `stale` or `cancelled`, and until when the lease now runs."""
+
+    token: str
+    status: str
+    expires_at: int | None

@@ -1,0 +1,1 @@
+"""What people see of the daemon from outside: its log."""

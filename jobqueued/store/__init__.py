@@ -1,0 +1,1 @@
+"""Where jobs are kept: verbs in interface.py, SQLite behind them."""

@@ -1,0 +1,145 @@
+"""What the engine asks of a store: verbs that move whole jobs from state to state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, NewJob, Progress
+from jobqueued.model.outcome import Outcome
+from jobqueued.model.retry import Next
+from jobqueued.model.submission import JobPage, JobQuery, Submitted
+
+
+class Room(msgspec.Struct, frozen=True):
+    """How many more jobs of a type may start, and how long their leases run."""
+
+    count: int
+    lease: int
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A pool's wish for work: its idle workers and the types that have room."""
+
+    pool: str
+    workers: Sequence[str]
+    rooms: Mapping[str, Room]
+    turn: int
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """The end of one attempt: what happened and what comes next."""
+
+    lease: Lease
+    outcome: Outcome
+    next: Next
+    at: int
+
+
+class Retained(msgspec.Struct, frozen=True):
+    """How long finished jobs stay, in milliseconds, by status."""
+
+    keep: Mapping[str, int]
+    idempotency_window: int
+
+
+class Counts(Protocol):
+    """How many jobs there are, known without a query."""
+
+    def by_type(self) -> dict[str, dict[str, int]]:
+        """Counts by type, then by status."""
+
+    def by_status(self) -> dict[str, int]:
+        """Counts by status over all types."""
+
+    def of(self, job_type: str, status: str) -> int:
+        """Jobs of one type in one status."""
+
+    @property
+    def waiting(self) -> int:
+        """Jobs that are scheduled, pending or retrying."""
+
+
+class Store(Protocol):
+    """Every verb is one transaction; what it returns is on disk."""
+
+    @property
+    def counts(self) -> Counts:
+        """Exact as of the last commit."""
+
+    @property
+    def disk_full(self) -> bool:
+        """Whether submissions are refused until there is space again."""
+
+    async def submit(
+        self, jobs: Sequence[NewJob], *, batch_id: str | None, window: int
+    ) -> list[Submitted]:
+        """Put all jobs on disk, or none; a used idempotency key gives the job that has it."""
+
+    async def job(self, job_id: str) -> Job | None:
+        """One job."""
+
+    async def jobs(self, query: JobQuery) -> JobPage:
+        """A page of jobs, newest first."""
+
+    async def batch(self, batch_id: str) -> Batch | None:
+        """How far a batch is."""
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        """The finished attempts of a job."""
+
+    async def log(self, job_id: str, attempt: int) -> bytes | None:
+        """The output kept of one attempt."""
+
+    async def cancel(self, job_id: str, now: int) -> str | None:
+        """Cancel a waiting job or mark a processing one; the status it had before."""
+
+    async def run_now(self, job_id: str, now: int) -> str | None:
+        """Make a scheduled or retrying job pending; the status it had before."""
+
+    async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
+        """Hand pending jobs to idle workers, best first."""
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """End attempts; False where the lease was lost and nothing was changed."""
+
+    async def extend(self, leases: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
+        """Move leases on; False where one was lost."""
+
+    async def report_progress(self, lease: Lease, progress: Progress) -> bool:
+        """Remember how far a running job is."""
+
+    async def keep_log(self, lease: Lease, output: bytes) -> None:
+        """Put the output so far of a running attempt on disk."""
+
+    async def held_by_daemon(self) -> list[Held]:
+        """What a daemon on this store was running itself."""
+
+    async def expired_leases(self, now: int) -> list[Held]:
+        """Processing jobs whose lease has run out, a bounded number."""
+
+    async def next_lease_expiry(self) -> int | None:
+        """When the next lease runs out."""
+
+    async def promote(self, now: int) -> int:
+        """Make a bounded number of due jobs pending; how many."""
+
+    async def expire(self, now: int) -> list[str]:
+        """Expire a bounded number of waiting jobs; their ids."""
+
+    async def next_due(self) -> int | None:
+        """When the next waiting job is due or expires."""
+
+    async def remove_outlived(self, retained: Retained, now: int) -> int:
+        """Delete a bounded number of finished jobs past their retention; how many."""
+
+    async def next_outlived(self, retained: Retained) -> int | None:
+        """When the next finished job is past its retention."""
+
+    async def oldest_pending(self) -> int | None:
+        """Since when the longest waiting runnable job waits."""
+
+    async def close(self) -> None:
+        """Finish what was asked, then close."""

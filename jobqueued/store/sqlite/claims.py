@@ -1,0 +1,119 @@
+"""Which pending jobs go next, and taking them."""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Sequence
+
+from jobqueued.model.job import Claimed, Lease, Status
+from jobqueued.store.interface import Ask
+from jobqueued.store.sqlite.counts import JobCounts, Transaction
+from jobqueued.store.sqlite.queries import SQL
+
+GUARD_EVERY = 10
+"""One claim in so many goes to the job that waits longest, whatever its priority."""
+
+Head = tuple[int, int, int | None]
+"""seq, run_at, expires_at"""
+
+
+class Lanes:
+    """The heads of the queues one ask may take from: a lane is one type at one priority."""
+
+    def __init__(self, tx: Transaction, counts: JobCounts, ask: Ask) -> None:
+        self._tx = tx
+        self._limit = len(ask.workers)
+        self._room = {name: room.count for name, room in ask.rooms.items() if room.count > 0}
+        self._running = {name: tx.running(name) for name in self._room}
+        self._heads: dict[tuple[int, str], list[Head]] = {}
+        for job_type, priority in counts.pending_lanes():
+            if job_type in self._room and tx.pending(job_type, priority) > 0:
+                self._heads[priority, job_type] = []
+
+    def take(self, *, oldest: bool) -> tuple[str, int, Head] | None:
+        """The next job: best priority, then fewest running, then longest waiting."""
+        while lane := self._choose(oldest):
+            heads = self._fetch(lane)
+            if heads:
+                return lane[1], lane[0], heads.pop(0)
+            del self._heads[lane]
+        return None
+
+    def started(self, job_type: str) -> None:
+        self._running[job_type] += 1
+        self._room[job_type] -= 1
+        if self._room[job_type] == 0:
+            self._heads = {lane: h for lane, h in self._heads.items() if lane[1] != job_type}
+
+    def _choose(self, oldest: bool) -> tuple[int, str] | None:
+        if not self._heads:
+            return None
+        if oldest:
+            return min(self._heads, key=self._since)
+        best = max(priority for priority, _ in self._heads)
+        equals = [lane for lane in self._heads if lane[0] == best]
+        if len(equals) == 1:
+            return equals[0]
+        return min(equals, key=lambda lane: (self._running[lane[1]], self._since(lane)))
+
+    def _since(self, lane: tuple[int, str]) -> tuple[int, int]:
+        heads = self._fetch(lane)
+        return (heads[0][1], heads[0][0]) if heads else (-1, -1)
+
+    def _fetch(self, lane: tuple[int, str]) -> list[Head]:
+        heads = self._heads[lane]
+        if not heads:
+            values = (lane[1], lane[0], self._limit)
+            heads += self._tx.execute(SQL["lane_heads"], values).fetchall()
+        return heads
+
+
+def claim(tx: Transaction, counts: JobCounts, asks: Sequence[Ask], now: int) -> list[Claimed]:
+    """Hand jobs to the idle workers of every asking pool."""
+    claimed: list[Claimed] = []
+    for ask in asks:
+        lanes = Lanes(tx, counts, ask)
+        for number, worker in enumerate(ask.workers):
+            oldest = (ask.turn + number) % GUARD_EVERY == GUARD_EVERY - 1
+            taken = _take_live(tx, lanes, oldest, now)
+            if taken is None:
+                break
+            job_type, priority, head = taken
+            lanes.started(job_type)
+            claimed.append(_start(tx, ask, worker, job_type, priority, head[0], now))
+    return claimed
+
+
+def _take_live(
+    tx: Transaction, lanes: Lanes, oldest: bool, now: int
+) -> tuple[str, int, Head] | None:
+    """The next job that has not expired; those that have are expired on the way."""
+    while taken := lanes.take(oldest=oldest):
+        job_type, priority, (seq, _, expires_at) = taken
+        if expires_at is None or expires_at > now:
+            return taken
+        tx.execute(SQL["expire"], (now, seq))
+        tx.moved(job_type, priority, Status.PENDING, Status.EXPIRED)
+    return None
+
+
+def _start(
+    tx: Transaction, ask: Ask, worker: str, job_type: str, priority: int, seq: int, now: int
+) -> Claimed:
+    expires_at = now + ask.rooms[job_type].lease
+    row = tx.execute(
+        SQL["claim"], (now, worker, "daemon", secrets.token_hex(16), expires_at, seq)
+    ).fetchall()[0]
+    tx.moved(job_type, priority, Status.PENDING, Status.PROCESSING)
+    job_id, attempt, token, max_retries, failures, losses, created_at, correlation, key, tenant = (
+        row
+    )
+    payload, checksum = tx.execute(SQL["payload"], (seq,)).fetchone() or (b"", None)
+    return Claimed(
+        lease=Lease(job_id, attempt, token), type=job_type, payload=payload,
+        payload_intact=zlib.crc32(payload) == checksum, priority=priority,
+        max_retries=max_retries, failures=failures, losses=losses, created_at=created_at,
+        started_at=now, correlation_id=correlation, key=key, tenant=tenant, pool=ask.pool,
+        worker=worker,
+    )  # fmt: skip

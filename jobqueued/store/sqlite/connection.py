@@ -1,0 +1,120 @@
+"""Opening the file: pragmas, checks, and one queue item per whole transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar, cast
+
+import aiosqlite
+
+from jobqueued.model.errors import DamagedDatabase, DiskFull, StoreError, StoreUnavailable
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+APPLICATION_ID = 0x4A6F6251
+BUSY_TIMEOUT_MS = 10_000
+_FULL = 13
+_FATAL = {8, 10, 11, 14, 26}
+"""READONLY, IOERR, CORRUPT, CANTOPEN, NOTADB: what is on disk is no longer known."""
+
+
+class Connection(aiosqlite.Connection):
+    """An aiosqlite connection that runs a whole function in its thread."""
+
+    async def run(
+        self,
+        work: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """One hop to the thread and back, however many statements `work` executes."""
+        return cast(T, await self._execute(work, self._conn, *args, **kwargs))  # type: ignore[no-untyped-call]
+
+
+async def connect(opener: Callable[[], sqlite3.Connection]) -> Connection:
+    """A connection in a thread of its own, opened there."""
+    return cast(Connection, await Connection(opener, iter_chunk_size=64))
+
+
+def open_writer(path: Path, durability: str) -> sqlite3.Connection:
+    """The one connection that writes and checkpoints."""
+    connection = _open(f"{path.absolute().as_uri()}?mode=rwc")
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        connection.close()
+        raise StoreError(f"{path}: this file system cannot do SQLite's WAL mode (got {mode})")
+    connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    connection.execute("PRAGMA mmap_size = 0")
+    connection.execute("PRAGMA cache_size = -16000")
+    return connection
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write."""
+    connection = _open(f"{path.absolute().as_uri()}?mode=rw")
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    connection.execute("PRAGMA mmap_size = 0")
+    connection.execute("PRAGMA cache_size = -4000")
+    return connection
+
+
+def _open(uri: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+
+
+def is_fatal(error: sqlite3.Error) -> bool:
+    """Whether the outcome of a write is unknown, so that only a restart can tell."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _FATAL
+
+
+def is_disk_full(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == _FULL
+
+
+def explain(path: Path, error: sqlite3.Error) -> StoreError:
+    """SQLite's error as one of ours, with what to do."""
+    if is_disk_full(error):
+        return DiskFull(f"no space left for {path}; free some, submissions resume by themselves")
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in {11, 26}:
+        return DamagedDatabase(
+            f"{path} is damaged ({error}); keep it, restore a backup, run `jobqueued doctor`"
+        )
+    return StoreUnavailable(f"{path}: {error}")
+
+
+class Readers:
+    """A few connections for reading, lent out one at a time."""
+
+    def __init__(self, connections: list[Connection]) -> None:
+        self._idle: asyncio.Queue[Connection] = asyncio.Queue()
+        self._all = connections
+        for connection in connections:
+            self._idle.put_nowait(connection)
+
+    async def run(
+        self,
+        work: Callable[Concatenate[sqlite3.Connection, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        connection = await self._idle.get()
+        try:
+            return await connection.run(work, *args, **kwargs)
+        finally:
+            self._idle.put_nowait(connection)
+
+    async def close(self) -> None:
+        for connection in self._all:
+            await connection.close()

@@ -1,0 +1,102 @@
+"""How many jobs there are of each type, status and priority."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from jobqueued.model.job import WAITING
+from jobqueued.store.sqlite.queries import SQL
+
+Lane = tuple[str, str, int]
+Delta = dict[Lane, int]
+
+
+class JobCounts:
+    """One side's copy of the counts; the writer's thread and the event loop each have their own."""
+
+    def __init__(self, lanes: Delta) -> None:
+        self._lanes = lanes
+        self._types: dict[tuple[str, str], int] = {}
+        for (job_type, status, _), n in lanes.items():
+            self._types[job_type, status] = self._types.get((job_type, status), 0) + n
+
+    @classmethod
+    def read(cls, connection: sqlite3.Connection) -> JobCounts:
+        rows = connection.execute(SQL["read_counts"]).fetchall()
+        return cls({(t, s, p): n for t, s, p, n in rows if n})
+
+    def copy(self) -> JobCounts:
+        return JobCounts(dict(self._lanes))
+
+    def apply(self, delta: Delta) -> None:
+        for lane, change in delta.items():
+            self._lanes[lane] = self._lanes.get(lane, 0) + change
+            key = lane[:2]
+            self._types[key] = self._types.get(key, 0) + change
+
+    def lane(self, job_type: str, status: str, priority: int) -> int:
+        return self._lanes.get((job_type, status, priority), 0)
+
+    def of(self, job_type: str, status: str) -> int:
+        return self._types.get((job_type, status), 0)
+
+    def pending_lanes(self) -> Iterator[tuple[str, int]]:
+        """Type and priority of every lane that has pending jobs."""
+        for (job_type, status, priority), n in self._lanes.items():
+            if status == "pending" and n:
+                yield job_type, priority
+
+    def by_type(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for (job_type, status), n in self._types.items():
+            if n:
+                found.setdefault(job_type, {})[status] = n
+        return found
+
+    def by_status(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for (_, status), n in self._types.items():
+            found[status] = found.get(status, 0) + n
+        return found
+
+    @property
+    def waiting(self) -> int:
+        return sum(n for (_, status), n in self._types.items() if status in WAITING)
+
+
+class Transaction:
+    """A write under way: the connection, and what it does to the counts."""
+
+    def __init__(self, connection: sqlite3.Connection, counts: JobCounts) -> None:
+        self.execute = connection.execute
+        self.executemany = connection.executemany
+        self._counts = counts
+        self.delta: Delta = {}
+
+    def moved(self, job_type: str, priority: int, old: str | None, new: str | None) -> None:
+        """Note that a job left one status (None: it is new) for another (None: it is gone)."""
+        for status, change in ((old, -1), (new, 1)):
+            if status is not None:
+                lane = (job_type, str(status), priority)
+                self.delta[lane] = self.delta.get(lane, 0) + change
+
+    def pending(self, job_type: str, priority: int) -> int:
+        lane = (job_type, "pending", priority)
+        return self._counts.lane(*lane) + self.delta.get(lane, 0)
+
+    def running(self, job_type: str) -> int:
+        changed = sum(
+            n for (t, s, _), n in self.delta.items() if (t, s) == (job_type, "processing")
+        )
+        return self._counts.of(job_type, "processing") + changed
+
+    def write_counts(self) -> None:
+        rows = [(*lane, change) for lane, change in self.delta.items() if change]
+        # A negative change must meet its row first, or CHECK (n >= 0) refuses the insert.
+        for row in rows:
+            if row[3] > 0 or not self._lower(row):
+                self.execute(SQL["add_count"], row)
+
+    def _lower(self, row: tuple[str, str, int, int]) -> bool:
+        return self.execute(SQL["lower_count"], (row[3], *row[:3])).rowcount == 1

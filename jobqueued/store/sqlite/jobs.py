@@ -1,0 +1,231 @@
+"""Submitting, reading, cancelling and hurrying jobs."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from jobqueued.model.errors import KeyReused
+from jobqueued.model.ids import place_of
+from jobqueued.model.job import TERMINAL, WAITING, Attempt, Batch, Job, NewJob, Progress, Status
+from jobqueued.model.same_json import same_json
+from jobqueued.model.submission import JobPage, JobQuery, Submitted
+from jobqueued.store.sqlite.counts import Transaction
+from jobqueued.store.sqlite.queries import SQL
+
+_SELECT = SQL["select_jobs"]
+_RARE = 10_000
+"""Statuses with fewer jobs than this are listed through their index, others by walking back."""
+
+
+def submit(
+    tx: Transaction, jobs: Sequence[NewJob], batch_id: str | None, window: int
+) -> list[Submitted] | KeyReused:
+    """Insert all jobs or none; keys are looked up before anything is written."""
+    placed: list[Submitted | NewJob] = []
+    fresh: dict[tuple[str, str], NewJob] = {}
+    for number, job in enumerate(jobs):
+        known = _known(tx, job, fresh, window)
+        if known is not None and not _same_work(known, job):
+            return _key_reused(job, number if batch_id else None)
+        placed.append(
+            known if isinstance(known, NewJob) else Submitted(known, True) if known else job
+        )
+        if known is None and job.idempotency_key is not None:
+            fresh[job.tenant or "", job.idempotency_key] = job
+    new = [job for job, place in zip(jobs, placed, strict=True) if place is job]
+    if batch_id is not None:
+        tx.execute(SQL["insert_batch"], (batch_id, len(new), jobs[0].created_at))
+    for job in new:
+        _insert(tx, job)
+    return [
+        place if isinstance(place, Submitted) else Submitted(as_stored(place), place is not job)
+        for job, place in zip(jobs, placed, strict=True)
+    ]
+
+
+def _known(
+    tx: Transaction, job: NewJob, fresh: dict[tuple[str, str], NewJob], window: int
+) -> Job | NewJob | None:
+    if job.idempotency_key is None:
+        return None
+    owner = (job.tenant or "", job.idempotency_key)
+    if owner in fresh:
+        return fresh[owner]
+    row = tx.execute(SQL["find_idempotency_key"], owner).fetchone()
+    if row is None:
+        return None
+    found = tx.execute(f"{_SELECT} WHERE seq = ?", row).fetchone()
+    if found is None:
+        return None
+    known = job_from(found)
+    over = known.is_terminal and known.created_at + window <= job.created_at
+    return None if over else known
+
+
+def _same_work(known: Job | NewJob, job: NewJob) -> bool:
+    return known.type == job.type and same_json(known.payload, job.payload)
+
+
+def _key_reused(job: NewJob, number: int | None) -> KeyReused:
+    where = "" if number is None else f"jobs[{number}]: "
+    return KeyReused(
+        f"{where}idempotency key {job.idempotency_key!r} belongs to a job of another type or "
+        "payload; use a new key for new work"
+    )
+
+
+def _insert(tx: Transaction, job: NewJob) -> None:
+    seq = place_of(job.id)
+    tx.execute(
+        SQL["insert_job"],
+        (
+            seq, job.id, job.type, job.status, job.priority, job.max_retries, job.created_at,
+            job.run_at, job.expires_at, job.idempotency_key, job.correlation_id, job.key,
+            job.batch_id, job.schedule, job.service, job.tenant,
+        ),
+    )  # fmt: skip
+    tx.execute(SQL["insert_payload"], (seq, job.payload, zlib.crc32(job.payload)))
+    if job.idempotency_key is not None:
+        tx.execute(SQL["put_idempotency_key"], (job.tenant or "", job.idempotency_key, seq))
+    tx.moved(job.type, job.priority, None, job.status)
+
+
+def as_stored(new: NewJob) -> Job:
+    """What a read would give right after the insert."""
+    return Job(
+        id=new.id, type=new.type, status=new.status, payload=new.payload, priority=new.priority,
+        max_retries=new.max_retries, attempt=0, failures=0, created_at=new.created_at,
+        run_at=new.run_at, started_at=None, finished_at=None, expires_at=new.expires_at,
+        idempotency_key=new.idempotency_key, correlation_id=new.correlation_id, key=new.key,
+        batch_id=new.batch_id, schedule=new.schedule, service=new.service, tenant=new.tenant,
+        worker=None, lease_expires_at=None, progress=None, result=None, last_error=None,
+    )  # fmt: skip
+
+
+def job_from(row: tuple[Any, ...]) -> Job:
+    """A row of select_jobs as a Job."""
+    (
+        job_id, job_type, status, payload, priority, max_retries, attempt, failures, created_at,
+        run_at, started_at, finished_at, expires_at, idempotency_key, correlation_id, key,
+        batch_id, schedule, service, tenant, worker, lease_expires_at, percent, message, result,
+        last_error,
+    ) = row  # fmt: skip
+    return Job(
+        id=job_id, type=job_type, status=Status(status), payload=payload, priority=priority,
+        max_retries=max_retries, attempt=attempt, failures=failures, created_at=created_at,
+        run_at=run_at, started_at=started_at, finished_at=finished_at, expires_at=expires_at,
+        idempotency_key=idempotency_key, correlation_id=correlation_id, key=key,
+        batch_id=batch_id, schedule=schedule, service=service, tenant=tenant, worker=worker,
+        lease_expires_at=lease_expires_at,
+        progress=None if percent is None else Progress(percent, message),
+        result=result, last_error=last_error,
+    )  # fmt: skip
+
+
+def read_job(connection: sqlite3.Connection, job_id: str) -> Job | None:
+    rows = connection.execute(f"{_SELECT} WHERE seq = ? AND id = ?", (place_of(job_id), job_id))
+    row = rows.fetchone()
+    return None if row is None else job_from(row)
+
+
+def list_jobs(connection: sqlite3.Connection, query: JobQuery, matching: int) -> JobPage:
+    """One page; `matching` says how many jobs are in the wanted statuses."""
+    conditions, values = _conditions(query, rare=matching < _RARE)
+    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    rows = connection.execute(
+        f"{_SELECT} {where} ORDER BY seq DESC LIMIT ?", (*values, query.limit + 1)
+    ).fetchall()
+    jobs = [job_from(row) for row in rows[: query.limit]]
+    return JobPage(jobs, jobs[-1].id if len(rows) > query.limit else None)
+
+
+def _conditions(query: JobQuery, *, rare: bool) -> tuple[list[str], list[object]]:
+    conditions: list[str] = []
+    values: list[object] = []
+    for column in ("type", "batch_id", "correlation_id", "idempotency_key", "key"):
+        value = getattr(query, column)
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    if query.statuses:
+        # The unary plus keeps SQLite from sorting a large index instead of walking back.
+        names = ", ".join(f"'{Status(status)}'" for status in query.statuses)
+        conditions.append(f"{'' if rare else '+'}status IN ({names})")
+    bounds = (
+        (">", query.created_after, "created_at"),
+        ("<", query.created_before, "created_at"),
+        ("<", place_of(query.before_id) if query.before_id else None, "seq"),
+    )
+    for sign, bound, column in bounds:
+        if bound is not None:
+            conditions.append(f"{column} {sign} ?")
+            values.append(bound)
+    return conditions, values
+
+
+def read_batch(connection: sqlite3.Connection, batch_id: str) -> Batch | None:
+    row = connection.execute(SQL["batch"], (batch_id,)).fetchone()
+    if row is None:
+        return None
+    rows = connection.execute(SQL["batch_counts"], (batch_id,)).fetchall()
+    counts = {status: n for status, n, _ in rows}
+    done = all(Status(status) in TERMINAL for status in counts)
+    last = max((finished for _, _, finished in rows if finished is not None), default=row[2])
+    return Batch(
+        batch_id=row[0], total=row[1], counts=counts, created_at=row[2],
+        finished_at=last if done else None,
+    )  # fmt: skip
+
+
+def read_attempts(connection: sqlite3.Connection, job_id: str) -> list[Attempt]:
+    names = Attempt.__struct_fields__
+    rows = connection.execute(SQL["attempts"], (place_of(job_id),)).fetchall()
+    return [Attempt(**dict(zip(names, row, strict=True))) for row in rows]
+
+
+def read_log(connection: sqlite3.Connection, job_id: str, attempt: int) -> bytes | None:
+    row = connection.execute(SQL["log"], (place_of(job_id), attempt)).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def _state(tx: Transaction, job_id: str) -> tuple[str, int, str] | None:
+    row: tuple[str, int, str] | None = tx.execute(
+        "SELECT type, priority, status FROM jobs WHERE seq = ? AND id = ?",
+        (place_of(job_id), job_id),
+    ).fetchone()
+    return row
+
+
+def cancel(tx: Transaction, job_id: str, now: int) -> str | None:
+    """Cancel a waiting job, mark a processing one; the status it had before."""
+    state = _state(tx, job_id)
+    if state is None:
+        return None
+    job_type, priority, status = state
+    if status in WAITING:
+        tx.execute(SQL["cancel_waiting"], (now, place_of(job_id)))
+        tx.moved(job_type, priority, status, Status.CANCELLED)
+    elif status == Status.PROCESSING:
+        tx.execute(SQL["request_cancel"], (place_of(job_id),))
+    return status
+
+
+def run_now(tx: Transaction, job_id: str, now: int) -> str | None:
+    """Make a scheduled or retrying job pending; the status it had before."""
+    state = _state(tx, job_id)
+    if state is None:
+        return None
+    job_type, priority, status = state
+    if status in (Status.SCHEDULED, Status.RETRYING):
+        tx.execute(SQL["run_now"], (now, place_of(job_id)))
+        tx.moved(job_type, priority, status, Status.PENDING)
+    return status
+
+
+def oldest_pending(connection: sqlite3.Connection, lanes: Sequence[tuple[str, int]]) -> int | None:
+    """Since when the longest waiting runnable job waits: one seek a lane."""
+    found = [connection.execute(SQL["oldest_pending"], lane).fetchone()[0] for lane in lanes]
+    return min((run_at for run_at in found if run_at is not None), default=None)

@@ -1,0 +1,82 @@
+"""What the holder of a lease may write: outcome, progress, log, more time."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from jobqueued.model.ids import place_of
+from jobqueued.model.job import MAX_ERROR, TERMINAL, Held, Lease, Progress, Status
+from jobqueued.store.interface import Settlement
+from jobqueued.store.sqlite.counts import Transaction
+from jobqueued.store.sqlite.queries import SQL
+
+
+def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[bool]:
+    """End attempts; one whose lease is lost changes nothing."""
+    return [_settle_one(tx, settlement) for settlement in settlements]
+
+
+def _settle_one(tx: Transaction, settlement: Settlement) -> bool:
+    lease, following, outcome = settlement.lease, settlement.next, settlement.outcome
+    seq = place_of(lease.job_id)
+    finished_at = settlement.at if following.status in TERMINAL else None
+    error = outcome.error[:MAX_ERROR] if outcome.error is not None else None
+    rows = tx.execute(
+        SQL["settle"],
+        (
+            following.status, following.run_at, following.failures, following.losses, finished_at,
+            error, seq, lease.token,
+        ),
+    ).fetchall()  # fmt: skip
+    if not rows:
+        return False
+    job_type, priority, worker, started_at = rows[0]
+    tx.moved(job_type, priority, Status.PROCESSING, following.status)
+    tx.execute(
+        SQL["insert_attempt"],
+        (
+            seq, lease.attempt, worker, started_at, settlement.at, outcome.kind, error,
+            outcome.exit_code, outcome.http_status, outcome.max_rss_bytes, outcome.cpu_ms,
+        ),
+    )  # fmt: skip
+    if outcome.log:
+        tx.execute(SQL["put_log"], (seq, lease.attempt, outcome.log))
+    if outcome.result is not None:
+        tx.execute(SQL["put_result"], (seq, outcome.result))
+    return True
+
+
+def extend(tx: Transaction, leases: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
+    """Move leases on; False where one was lost."""
+    return [
+        tx.execute(SQL["extend"], (moment, place_of(lease.job_id), lease.token)).rowcount == 1
+        for lease, moment in zip(leases, expires_at, strict=True)
+    ]
+
+
+def report_progress(tx: Transaction, lease: Lease, progress: Progress) -> bool:
+    values = (progress.percent, progress.message, place_of(lease.job_id), lease.token)
+    return bool(tx.execute(SQL["progress"], values).rowcount == 1)
+
+
+def keep_log(tx: Transaction, lease: Lease, output: bytes) -> None:
+    tx.execute(SQL["put_log"], (place_of(lease.job_id), lease.attempt, output))
+
+
+def read_held(connection: sqlite3.Connection) -> list[Held]:
+    return [_held(row) for row in connection.execute(SQL["held_by_daemon"]).fetchall()]
+
+
+def read_expired(connection: sqlite3.Connection, now: int, limit: int) -> list[Held]:
+    return [
+        _held(row) for row in connection.execute(SQL["expired_leases"], (now, limit)).fetchall()
+    ]
+
+
+def _held(row: tuple[str, int, str, str, int, int, int, int]) -> Held:
+    job_id, attempt, token, job_type, max_retries, failures, losses, cancel_requested = row
+    return Held(
+        lease=Lease(job_id, attempt, token), type=job_type, max_retries=max_retries,
+        failures=failures, losses=losses, cancel_requested=bool(cancel_requested),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Numbered steps from an empty file to the present schema."""

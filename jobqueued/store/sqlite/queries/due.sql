@@ -1,0 +1,18 @@
+-- name: due
+SELECT seq, type, status, priority FROM jobs
+WHERE status IN ('scheduled', 'retrying') AND run_at <= ? ORDER BY run_at LIMIT ?
+
+-- name: promote
+UPDATE jobs SET status = 'pending' WHERE seq = ?
+
+-- name: next_due
+SELECT min(run_at) FROM jobs WHERE status IN ('scheduled', 'retrying')
+
+-- name: expiring
+SELECT seq, id, type, status, priority FROM jobs
+WHERE expires_at IS NOT NULL AND status IN ('scheduled', 'pending', 'retrying')
+  AND expires_at <= ? ORDER BY expires_at LIMIT ?
+
+-- name: next_expiry
+SELECT min(expires_at) FROM jobs
+WHERE expires_at IS NOT NULL AND status IN ('scheduled', 'pending', 'retrying')

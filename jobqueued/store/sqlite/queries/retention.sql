@@ -1,0 +1,29 @@
+-- name: outlived
+SELECT seq, type, status, priority, batch_id, coalesce(tenant, ''), idempotency_key FROM jobs
+WHERE finished_at IS NOT NULL AND status = ? AND finished_at <= ?
+  AND (idempotency_key IS NULL OR created_at <= ?)
+ORDER BY finished_at LIMIT ?
+
+-- name: oldest_finished
+SELECT min(finished_at) FROM jobs WHERE finished_at IS NOT NULL AND status = ?
+
+-- name: delete_job
+DELETE FROM jobs WHERE seq = ?
+
+-- name: delete_payload
+DELETE FROM payloads WHERE seq = ?
+
+-- name: delete_result
+DELETE FROM results WHERE seq = ?
+
+-- name: delete_attempts
+DELETE FROM attempts WHERE seq = ?
+
+-- name: delete_logs
+DELETE FROM logs WHERE seq = ?
+
+-- name: delete_idempotency_key
+DELETE FROM idempotency_keys WHERE tenant = ? AND key = ? AND seq = ?
+
+-- name: delete_empty_batch
+DELETE FROM batches WHERE id = ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE batch_id = ?)

@@ -1,0 +1,199 @@
+"""The SQLite store: opens the file, owns the writer and the readers, and offers the verbs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from jobqueued.model.errors import KeyReused, StoreError
+from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, NewJob, Progress
+from jobqueued.model.submission import JobPage, JobQuery, Submitted
+from jobqueued.store.interface import Ask, Retained, Settlement
+from jobqueued.store.sqlite import claims, due, jobs, leases, retention
+from jobqueued.store.sqlite.connection import (
+    Connection,
+    Readers,
+    connect,
+    explain,
+    open_reader,
+    open_writer,
+)
+from jobqueued.store.sqlite.counts import JobCounts, Transaction
+from jobqueued.store.sqlite.files import Reserve
+from jobqueued.store.sqlite.migrate import check_before_opening, migrate, shipped_migrations
+from jobqueued.store.sqlite.queries import SQL
+from jobqueued.store.sqlite.writer import Writer
+
+T = TypeVar("T")
+log = logging.getLogger("jobqueued.store")
+
+_READERS = 2
+_MANY = 500
+"""Rows one verb touches at most, so that no transaction holds up the others for long."""
+
+
+class SqliteStore:
+    """All of the Store interface over one file; the caller holds the instance lock."""
+
+    def __init__(
+        self, path: Path, durability: str, connection: Connection, writer: Writer, readers: Readers,
+        last_place: int,
+    ) -> None:  # fmt: skip
+        self.path = path
+        self.durability = durability
+        self.writer = writer
+        self.last_place = last_place
+        self._connection = connection
+        self._readers = readers
+
+    @classmethod
+    async def open(cls, path: Path, durability: str = "full") -> SqliteStore:
+        """Check, migrate and open; raises StoreError with what to do."""
+        scripts = shipped_migrations()
+        await asyncio.to_thread(check_before_opening, path, len(scripts))
+        try:
+            connection = await connect(partial(open_writer, path, durability))
+        except sqlite3.Error as error:
+            raise explain(path, error) from error
+        try:
+            return await cls._start(path, durability, connection, scripts)
+        except sqlite3.Error as error:
+            await connection.close()
+            raise explain(path, error) from error
+
+    @classmethod
+    async def _start(
+        cls, path: Path, durability: str, connection: Connection, scripts: Sequence[str]
+    ) -> SqliteStore:
+        backup = await connection.run(migrate, path, scripts)
+        if backup is not None:
+            log.warning("schema migrated to %d; the old file is kept as %s", len(scripts), backup)
+        counts = await connection.run(JobCounts.read)
+        last_place = await connection.run(lambda c: int(c.execute(SQL["last_seq"]).fetchone()[0]))
+        readers = Readers([await connect(partial(open_reader, path)) for _ in range(_READERS)])
+        writer = Writer(connection, path, counts, Reserve(path))
+        return cls(path, durability, connection, writer, readers, last_place)
+
+    @property
+    def counts(self) -> JobCounts:
+        return self.writer.counts
+
+    @property
+    def disk_full(self) -> bool:
+        return self.writer.disk_full
+
+    @property
+    def failed(self) -> asyncio.Future[StoreError]:
+        """Done when the store has stopped because what is on disk is no longer known."""
+        return self.writer.failed
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of the file and of its write-ahead log."""
+        wal = self.path.with_name(self.path.name + "-wal")
+        return {
+            "bytes": self.path.stat().st_size,
+            "wal_bytes": wal.stat().st_size if wal.exists() else 0,
+        }
+
+    def _write(
+        self, work: Callable[[Transaction], T], *, essential: bool = True
+    ) -> asyncio.Future[T]:
+        return self.writer.write(work, essential=essential)
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return await self._readers.run(work)
+        except sqlite3.Error as error:
+            raise explain(self.path, error) from error
+
+    async def submit(
+        self, new: Sequence[NewJob], *, batch_id: str | None, window: int
+    ) -> list[Submitted]:
+        placed = await self._write(
+            lambda tx: jobs.submit(tx, new, batch_id, window), essential=False
+        )
+        if isinstance(placed, KeyReused):
+            raise placed
+        return placed
+
+    async def job(self, job_id: str) -> Job | None:
+        return await self._read(lambda c: jobs.read_job(c, job_id))
+
+    async def jobs(self, query: JobQuery) -> JobPage:
+        matching = sum(self.counts.by_status().get(status, 0) for status in query.statuses)
+        return await self._read(lambda c: jobs.list_jobs(c, query, matching))
+
+    async def batch(self, batch_id: str) -> Batch | None:
+        return await self._read(lambda c: jobs.read_batch(c, batch_id))
+
+    async def attempts(self, job_id: str) -> list[Attempt]:
+        return await self._read(lambda c: jobs.read_attempts(c, job_id))
+
+    async def log(self, job_id: str, attempt: int) -> bytes | None:
+        return await self._read(lambda c: jobs.read_log(c, job_id, attempt))
+
+    async def cancel(self, job_id: str, now: int) -> str | None:
+        return await self._write(lambda tx: jobs.cancel(tx, job_id, now))
+
+    async def run_now(self, job_id: str, now: int) -> str | None:
+        return await self._write(lambda tx: jobs.run_now(tx, job_id, now))
+
+    async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
+        counts = self.writer.thread_counts
+        return await self._write(lambda tx: claims.claim(tx, counts, asks, now), essential=False)
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        return await self._write(lambda tx: leases.settle(tx, settlements))
+
+    async def extend(self, held: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
+        return await self._write(lambda tx: leases.extend(tx, held, expires_at))
+
+    async def report_progress(self, lease: Lease, progress: Progress) -> bool:
+        return await self._write(lambda tx: leases.report_progress(tx, lease, progress))
+
+    async def keep_log(self, lease: Lease, output: bytes) -> None:
+        await self._write(lambda tx: leases.keep_log(tx, lease, output), essential=False)
+
+    async def held_by_daemon(self) -> list[Held]:
+        return await self._read(leases.read_held)
+
+    async def expired_leases(self, now: int) -> list[Held]:
+        return await self._read(lambda c: leases.read_expired(c, now, _MANY))
+
+    async def next_lease_expiry(self) -> int | None:
+        return await self._read(lambda c: _one(c, "next_lease_expiry"))
+
+    async def promote(self, now: int) -> int:
+        return await self._write(lambda tx: due.promote(tx, now, _MANY), essential=False)
+
+    async def expire(self, now: int) -> list[str]:
+        return await self._write(lambda tx: due.expire(tx, now, _MANY), essential=False)
+
+    async def next_due(self) -> int | None:
+        return await self._read(due.next_due)
+
+    async def remove_outlived(self, retained: Retained, now: int) -> int:
+        return await self._write(lambda tx: retention.remove_outlived(tx, retained, now, _MANY))
+
+    async def next_outlived(self, retained: Retained) -> int | None:
+        return await self._read(lambda c: retention.next_outlived(c, retained))
+
+    async def oldest_pending(self) -> int | None:
+        lanes = list(self.counts.pending_lanes())
+        return await self._read(lambda c: jobs.oldest_pending(c, lanes)) if lanes else None
+
+    async def close(self) -> None:
+        """Readers first, so that the writer's close is the one that checkpoints."""
+        await self.writer.close()
+        await self._readers.close()
+        await self._connection.close()
+
+
+def _one(connection: sqlite3.Connection, name: str) -> int | None:
+    value: int | None = connection.execute(SQL[name]).fetchone()[0]
+    return value

@@ -1,0 +1,253 @@
+"""The one writer: while a commit runs, the next group gathers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from jobqueued.clock import monotonic
+from jobqueued.model.errors import DiskFull, StoreError, StoreUnavailable
+from jobqueued.store.sqlite.connection import (
+    BUSY_TIMEOUT_MS,
+    Connection,
+    explain,
+    is_disk_full,
+    is_fatal,
+)
+from jobqueued.store.sqlite.counts import Delta, JobCounts, Transaction
+from jobqueued.store.sqlite.files import Reserve
+
+T = TypeVar("T")
+log = logging.getLogger("jobqueued.store")
+
+CHECKPOINT_BYTES = 4 * 1024 * 1024
+_MAX_GROUP = 512
+_FULL_RETRY_SECONDS = 0.5
+
+
+@dataclass(slots=True)
+class Call:
+    """One caller's write and where its answer goes."""
+
+    work: Callable[[Transaction], Any]
+    essential: bool
+    answer: asyncio.Future[Any]
+
+
+@dataclass(slots=True)
+class Group:
+    """What one trip to the writer's thread came to."""
+
+    results: list[Any]
+    delta: Delta
+    disk_full: bool = False
+    fatal: StoreError | None = None
+
+
+class Writer:
+    """Runs writes in groups, one COMMIT a group, and answers each caller after it."""
+
+    def __init__(self, connection: Connection, path: Path, counts: JobCounts, reserve: Reserve):
+        self.counts = counts.copy()
+        self.disk_full = not reserve.take()
+        self.commits = 0
+        self.commit_seconds = 0.0
+        self.last_commit = monotonic()
+        self.failed: asyncio.Future[StoreError] = asyncio.get_running_loop().create_future()
+        self._connection = connection
+        self._path = path
+        self._wal = path.with_name(path.name + "-wal")
+        self._wal_inode = 0
+        self._checkpoint_at = CHECKPOINT_BYTES
+        self.thread_counts = counts
+        self._reserve = reserve
+        self._waiting: list[Call] = []
+        self._arrived = asyncio.Event()
+        self._closing = False
+        self._task = asyncio.create_task(self._run(), name="writer")
+
+    @property
+    def busy_since(self) -> float | None:
+        """Since when calls wait without a commit, for the watchdog."""
+        return self.last_commit if self._waiting and not self.disk_full else None
+
+    def write(self, work: Callable[[Transaction], T], *, essential: bool) -> asyncio.Future[T]:
+        """Queue one write; the future is done after its COMMIT."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if self._closing or self.failed.done():
+            answer.set_exception(StoreUnavailable("the store is closed"))
+        elif self.disk_full and not essential:
+            answer.set_exception(DiskFull("no space left on the disk; free some and try again"))
+        else:
+            self._waiting.append(Call(work, essential, answer))
+            self._arrived.set()
+        return answer
+
+    async def close(self) -> None:
+        """Write what is queued, then stop."""
+        self._closing = True
+        self._arrived.set()
+        await self._task
+
+    async def _run(self) -> None:
+        while not self.failed.done():
+            if not self._waiting:
+                if self._closing:
+                    return
+                await self._idle()
+                continue
+            calls, self._waiting = self._waiting[:_MAX_GROUP], self._waiting[_MAX_GROUP:]
+            await self._write_group(calls)
+            if self.disk_full:
+                await self._outlast_full_disk()
+
+    async def _idle(self) -> None:
+        self._arrived.clear()
+        if self.disk_full:
+            await self._outlast_full_disk()
+        else:
+            await self._arrived.wait()
+
+    async def _write_group(self, calls: list[Call]) -> None:
+        started = monotonic()
+        try:
+            group = await self._connection.run(self._commit, calls)
+        except Exception as error:
+            group = Group([], {}, fatal=StoreUnavailable(f"the writer failed: {error}"))
+        self.last_commit = monotonic()
+        self.commits += 1
+        self.commit_seconds += self.last_commit - started
+        self.counts.apply(group.delta)
+        if group.disk_full:
+            self._enter_full_disk()
+        for call, result in zip(calls, group.results, strict=False):
+            self._answer(call, result)
+        if group.fatal is not None:
+            self._fail(group.fatal, calls)
+        elif group.results:
+            await self._checkpoint_when_due()
+
+    def _answer(self, call: Call, result: Any) -> None:
+        if isinstance(result, DiskFull) and call.essential:
+            self._waiting.insert(0, call)
+        elif call.answer.done():
+            return
+        elif isinstance(result, Exception):
+            call.answer.set_exception(result)
+        else:
+            call.answer.set_result(result)
+
+    def _fail(self, error: StoreError, calls: list[Call]) -> None:
+        """Nothing more is written: what is on disk shows after a restart."""
+        log.critical("store failed: %s", error)
+        for call in (*calls, *self._waiting):
+            if not call.answer.done():
+                call.answer.set_exception(error)
+        self._waiting.clear()
+        self.failed.set_result(error)
+
+    def _enter_full_disk(self) -> None:
+        if not self.disk_full:
+            log.error("disk full: submissions are refused until there is space for %s", self._path)
+        self.disk_full = True
+        self._reserve.give_back()
+
+    async def _outlast_full_disk(self) -> None:
+        if self._reserve.regain():
+            self.disk_full = False
+            log.warning("disk has space again: submissions resume")
+        elif not self._closing:
+            try:
+                async with asyncio.timeout(_FULL_RETRY_SECONDS):
+                    await self._arrived.wait()
+            except TimeoutError:
+                pass
+            self._arrived.clear()
+
+    def _commit(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
+        """In the thread: all calls in one transaction, or each in its own when one is bad."""
+        try:
+            return self._transact(connection, calls)
+        except Exception as error:
+            _roll_back(connection)
+            if isinstance(error, sqlite3.Error) and is_fatal(error):
+                return Group([], {}, fatal=explain(self._path, error))
+            if len(calls) == 1:
+                return Group([self._as_result(error)], {}, disk_full=_is_full(error))
+        return self._one_by_one(connection, calls)
+
+    def _transact(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
+        transaction = Transaction(connection, self.thread_counts)
+        connection.execute("BEGIN IMMEDIATE")
+        results = [call.work(transaction) for call in calls]
+        transaction.write_counts()
+        connection.execute("COMMIT")
+        self.thread_counts.apply(transaction.delta)
+        return Group(results, transaction.delta)
+
+    def _one_by_one(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
+        whole = Group([], {})
+        for call in calls:
+            single = self._commit(connection, [call])
+            whole.results += single.results
+            whole.disk_full |= single.disk_full
+            for lane, change in single.delta.items():
+                whole.delta[lane] = whole.delta.get(lane, 0) + change
+            if single.fatal is not None:
+                whole.fatal = single.fatal
+                break
+        return whole
+
+    def _as_result(self, error: Exception) -> Exception:
+        return explain(self._path, error) if isinstance(error, sqlite3.Error) else error
+
+    async def _checkpoint_when_due(self) -> None:
+        size = self._wal_size()
+        if size < self._checkpoint_at:
+            return
+        try:
+            done = await self._connection.run(_checkpoint)
+            # A reader in the way is over soon; try again when the log has grown as much again.
+            self._checkpoint_at = CHECKPOINT_BYTES + (0 if done else size)
+        except sqlite3.Error as error:
+            if is_fatal(error):
+                self._fail(explain(self._path, error), [])
+            else:
+                log.warning("checkpoint put off: %s", error)
+
+    def _wal_size(self) -> int:
+        """Also notices when the write-ahead log was taken away from under us."""
+        try:
+            found = os.stat(self._wal)
+        except FileNotFoundError:
+            found = None
+        inode = found.st_ino if found else 0
+        if self._wal_inode and inode != self._wal_inode:
+            self._fail(StoreUnavailable(f"{self._wal} was deleted or replaced; restart"), [])
+        self._wal_inode = inode
+        return found.st_size if found else 0
+
+
+def _is_full(error: Exception) -> bool:
+    return isinstance(error, sqlite3.Error) and is_disk_full(error)
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _checkpoint(connection: sqlite3.Connection) -> bool:
+    """Copy the log into the file and empty it; False when a reader was in the way."""
+    connection.execute("PRAGMA busy_timeout = 50")
+    try:
+        row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    return bool(row[0] == 0)

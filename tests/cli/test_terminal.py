@@ -1,0 +1,62 @@
+"""On a terminal: colour, width, friendly lines."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+
+from tests.cli.support import PATIENCE, Serving, environment
+
+
+def on_terminal(daemon: Serving, columns: int, *arguments: str, **variables: str) -> str:
+    """What the command shows on a terminal of that width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jobqueued", *arguments],
+        cwd=daemon.place,
+        env=environment(daemon.place) | {"TERM": "xterm"} | variables,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.STDOUT,
+    )
+    os.close(theirs)
+    shown = b""
+    while chunk := _read(ours):
+        shown += chunk
+    process.wait(PATIENCE)
+    os.close(ours)
+    return shown.decode()
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # how Linux says that the other side is closed
+        return b""
+
+
+def test_colour_on_a_terminal_only_where_it_is_wanted(daemon: Serving) -> None:
+    assert "\x1b[" in on_terminal(daemon, 100, "status")
+    for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        for arguments in (["status"], ["show", "none"]):
+            assert "\x1b" not in on_terminal(daemon, 100, *arguments, **variables), variables
+    assert "\x1b[31merror:" in on_terminal(daemon, 100, "show", "none")
+
+
+def test_tables_are_never_wider_than_the_terminal(daemon: Serving) -> None:
+    daemon.run("submit", "--wait", "fail")
+    for command in ("status", "list"):
+        shown = on_terminal(daemon, 60, command, NO_COLOR="1")
+        assert max(map(len, shown.splitlines())) <= 60
+
+
+def test_submit_says_more_to_people(daemon: Serving) -> None:
+    shown = on_terminal(daemon, 80, "submit", "greet", '"hi"', "--wait")
+    assert shown.splitlines()[1] == 'completed: "hi"'
+    assert "submitted, scheduled" in on_terminal(daemon, 80, "submit", "greet", "--delay", "1h")

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobqueued.config import Config, warnings
+
+Load = Callable[[str], Config]
+
+OK = "[types.ok]\ncommand = ['sh']\n"
+MYSELF = pwd.getpwuid(os.geteuid()).pw_name
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        ("", "types: no job type is configured, so every submission is refused"),
+        (
+            OK + "[queue]\nmax_payload = '2MiB'\n[server]\nmax_body = '1MiB'",
+            "queue.max_payload: 2MiB is never reached, because server.max_body is 1MiB",
+        ),
+        (OK + "[store]\npath = '/'", "store.path: / is a directory, not a database file"),
+        (OK + "[pools.heavy]", "pools.heavy: no job type uses this pool"),
+        (
+            "[types.x]\ncommand = ['no-such-program']",
+            'types.x.command: "no-such-program" is not there or not executable',
+        ),
+        (
+            "[types.'a.b']\ncommand = ['/no/such/program']",
+            'types."a.b".command: "/no/such/program" is not there or not executable',
+        ),
+        (OK + "cwd = '/no/such'", 'types.ok.cwd: "/no/such" is not a directory'),
+        (
+            OK + "user = 'no-such-user'",
+            'types.ok.user: there is no user "no-such-user" on this machine',
+        ),
+        (
+            OK + "backoff.base = '2h'",
+            "types.ok.backoff.base: 2h is more than backoff.max, 1h, which holds",
+        ),
+    ],
+)
+def test_a_warning(load: Load, text: str, warning: str) -> None:
+    assert warnings(load(text)) == [warning]
+
+
+def test_nothing_to_warn_about(load: Load) -> None:
+    text = f"[pools.heavy]\n{OK}cwd = '/'\npool = 'heavy'\nuser = '{MYSELF}'"
+    assert warnings(load(text)) == []
+
+
+def test_a_program_must_be_executable(load: Load, tmp_path: Path) -> None:
+    program = tmp_path / "run"
+    program.write_text("#!/bin/sh\n")
+    config = load("[types.x]\ncommand = ['./run']")
+    assert warnings(config) == [f'types.x.command: "{program}" is not there or not executable']
+    program.chmod(0o755)
+    assert warnings(config) == []
+
+
+def test_the_path_of_a_type_is_searched(load: Load, tmp_path: Path) -> None:
+    (tmp_path / "only-here").write_text("#!/bin/sh\n")
+    (tmp_path / "only-here").chmod(0o755)
+    text = f"[types.x]\ncommand = ['only-here']\nenv.PATH = '{tmp_path}'"
+    assert warnings(load(text)) == []
+
+
+def test_only_root_runs_commands_as_someone_else(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert warnings(load(OK + "user = 'root'")) == [
+        'types.ok.user: only a daemon that runs as root can run commands as "root"'
+    ]

@@ -1,0 +1,50 @@
+"""The commands of the Makefile, the README and the automation are the same."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def help_text() -> str:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    return subprocess.run(
+        ["make", "--no-print-directory", "help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    ).stdout
+
+
+def test_every_target_is_in_the_readme() -> None:
+    targets = re.findall(r"^  (\w+)", help_text(), re.MULTILINE)
+    assert {"run", "test", "check", "bench", "soak", "lock", "clean"} <= set(targets)
+    readme = (ROOT / "README.md").read_text()
+    assert [target for target in targets if f"make {target}" not in readme] == []
+
+
+def test_every_target_has_a_line_of_help() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    declared = re.search(r"^\.PHONY: (.+)$", makefile, re.MULTILINE)
+    assert declared is not None
+    shown = re.findall(r"^  (\w+)", help_text(), re.MULTILINE)
+    assert sorted(shown) == sorted(declared[1].split())
+
+
+def test_automation_runs_the_test_command_of_the_readme_and_nothing_else() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    first, *commands = script.read_text().splitlines()
+    assert first == "#!/usr/bin/env bash"
+    assert commands == ["set -euo pipefail", 'cd "$(dirname "$0")/.."', "make test"]
+    assert re.search(r"^make test\b", (ROOT / "README.md").read_text(), re.MULTILINE)
