@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +29,9 @@ log = logging.getLogger("jobqueued.daemon")
 _SWITCH_INTERVAL = 0.0005
 """Seconds; the default makes the writer's thread wait too long for its turn."""
 _FLUSH_SECONDS = 10.0
+_OPEN_PATIENCE_SECONDS = 30.0
+_LAST_RESORT_SECONDS = 60.0
+"""Past every stage's own limit: a disk that never answers must not keep the process alive."""
 
 
 def run(config_path: Path) -> int:
@@ -34,6 +39,8 @@ def run(config_path: Path) -> int:
     config = load_config(config_path)
     set_up_log()
     sys.setswitchinterval(_SWITCH_INTERVAL)
+    # Until the daemon can reload: the default would end the process.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     config.store.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = InstanceLock(config.store.path)
     try:
@@ -73,8 +80,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_stop)
-        loop.add_signal_handler(signal.SIGHUP, self.reload)
-        self.store = await SqliteStore.open(config.store.path, config.store.durability)
+        self.store = await self._open_store()
         self.executor = CommandExecutor(pass_fds=(self._lock.fd,))
         self.engine = Engine(config, self.store, {"command": self.executor})
         self.http = HttpServer(
@@ -87,7 +93,17 @@ class Daemon:
         except BaseException:
             await self._close()
             raise
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
         self._announce_start()
+
+    async def _open_store(self) -> SqliteStore:
+        """A migration with its backup may take minutes: systemd is asked for patience."""
+        settings = self._config.store
+        opening = asyncio.create_task(SqliteStore.open(settings.path, settings.durability))
+        while not opening.done():
+            self._systemd.extend(_OPEN_PATIENCE_SECONDS)
+            await asyncio.wait([opening], timeout=_OPEN_PATIENCE_SECONDS / 3)
+        return await opening
 
     def _announce_start(self) -> None:
         waiting = self.store.counts.waiting
@@ -132,20 +148,25 @@ class Daemon:
         self.store.failed.add_done_callback(lambda _: self._stop.set())
         await self._stop.wait()
         if self.store.failed.done():
-            error = self.store.failed.result()
-            log.critical("stopping at once: %s", error)
-            self.engine.shared.draining = True
-            self.engine.shared.running.stop_all(kill=True)
-            await self._close()
-            return error.exit_code
-        await self._stop_in_stages()
-        return 0
+            await self._stop_at_once()
+        else:
+            await self._stop_in_stages()
+        return self.store.failed.result().exit_code if self.store.failed.done() else 0
+
+    async def _stop_at_once(self) -> None:
+        log.critical("stopping at once: %s", self.store.failed.result())
+        _end_for_certain(_LAST_RESORT_SECONDS)
+        self.engine.shared.draining = True
+        self.engine.shared.running.stop_all(kill=True)
+        await self._close()
 
     async def _stop_in_stages(self) -> None:
         began = clock.monotonic()
         shutdown, running = self._config.shutdown, self.engine.shared.running
         self._systemd.stopping()
-        self._systemd.extend((shutdown.drain_timeout + shutdown.kill_timeout) / 1000 + 20)
+        limit = (shutdown.drain_timeout + shutdown.kill_timeout) / 1000 + _LAST_RESORT_SECONDS
+        self._systemd.extend(limit)
+        _end_for_certain(limit)
         self._stage("refuse", "no more submissions")
         self.engine.shared.draining = True
         self._stage("hold", "no more claims")
@@ -163,11 +184,11 @@ class Daemon:
 
     async def _drained(self, limit: int) -> bool:
         """Whether nothing runs any more; a second signal cuts the wait short."""
-        self._skip.clear()
         empty = asyncio.create_task(self.engine.shared.running.wait_until_empty())
         skip = asyncio.create_task(self._skip.wait())
         await asyncio.wait([empty, skip], timeout=limit / 1000, return_when=asyncio.FIRST_COMPLETED)
         skip.cancel()
+        self._skip.clear()
         if not empty.done():
             empty.cancel()
             return False
@@ -189,6 +210,13 @@ class Daemon:
         await self.http.close()
         await self.store.close()
         self._systemd.close()
+
+
+def _end_for_certain(seconds: float) -> None:
+    """End the process after so long, whatever hangs; the next start takes up what was running."""
+    timer = threading.Timer(seconds, os._exit, [74])
+    timer.daemon = True
+    timer.start()
 
 
 def _handler_url(addresses: list[str]) -> str:

@@ -102,7 +102,7 @@ def _draw_types(screen: Console, types: dict[str, Any]) -> None:
 
     if not types:
         return
-    counts = {name: each.get("counts", each) for name, each in types.items()}
+    counts = {name: each["counts"] for name, each in types.items()}
     shown = [each for each in Status if each in ALWAYS_SHOWN or _any(counts, each)]
     drawn = table("TYPE", gap=1)
     for each in shown:

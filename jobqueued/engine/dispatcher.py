@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobqueued import clock
+from jobqueued.config import Config
 from jobqueued.engine.limits import rooms
 from jobqueued.engine.part import Part
 from jobqueued.engine.parts import Shared
@@ -11,6 +12,7 @@ from jobqueued.engine.workers import Pool
 from jobqueued.executors.interface import Task
 from jobqueued.executors.output import Output
 from jobqueued.model.job import Claimed
+from jobqueued.model.job_type import JobType
 from jobqueued.store.interface import Ask
 
 
@@ -26,17 +28,22 @@ class Dispatcher(Part):
         self._turns = dict.fromkeys(pools, 0)
 
     async def run_once(self) -> int | None:
-        while not self._shared.draining and (asks := self._asks()):
-            claimed = await self._shared.store.claim(asks, clock.now())
-            for job in claimed:
-                self._start(job)
-            if not claimed:
-                break
+        claimed = True
+        while claimed and not self._shared.draining:
+            claimed = await self._claim(self._shared.config)
         return None
 
-    def _asks(self) -> list[Ask]:
+    async def _claim(self, config: Config) -> bool:
+        """Start what can be started; whether there was anything."""
+        asks = self._asks(config)
+        claimed = await self._shared.store.claim(asks, clock.now()) if asks else []
+        # The configuration may be another by now; what was claimed under this one runs under it.
+        for job in claimed:
+            self._start(job, config.types[job.type])
+        return bool(claimed)
+
+    def _asks(self, config: Config) -> list[Ask]:
         asks = []
-        config = self._shared.config
         for name, pool in self._pools.items():
             if pool.idle and name in config.pools:
                 found = rooms(config, name, config.pools[name], self._shared.store.counts)
@@ -44,9 +51,8 @@ class Dispatcher(Part):
                     asks.append(Ask(name, tuple(pool.idle), found, self._turns.get(name, 0)))
         return asks
 
-    def _start(self, claimed: Claimed) -> None:
+    def _start(self, claimed: Claimed, job_type: JobType) -> None:
         shared = self._shared
-        job_type = shared.config.types[claimed.type]
         deadline = claimed.started_at + job_type.timeout
         running = Running(
             Task(claimed, job_type, deadline, shared.url, Output()),

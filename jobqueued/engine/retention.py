@@ -31,6 +31,8 @@ class Retention(Part):
         now = clock.now()
         if await self._shared.store.remove_outlived(retained, now):
             return now
+        if await self._shared.store.give_back_space():
+            return now
         following = await self._shared.store.next_outlived(retained)
         if following is None:
             return None

@@ -31,7 +31,7 @@ from jobqueued.model.submission import (
     Submission,
     Submitted,
 )
-from jobqueued.store.sqlite.store import SqliteStore
+from jobqueued.store.interface import Store
 
 _STUCK_SECONDS = 20.0
 
@@ -39,7 +39,7 @@ _STUCK_SECONDS = 20.0
 class Engine:
     """Everything a caller can ask for, in the words of the contract."""
 
-    def __init__(self, config: Config, store: SqliteStore, executors: dict[str, Executor]) -> None:
+    def __init__(self, config: Config, store: Store, executors: dict[str, Executor]) -> None:
         self.started_at = clock.now()
         self.store = store
         self.shared = shared = Shared(config, store)
@@ -231,7 +231,7 @@ class Engine:
 
     def is_making_progress(self) -> bool:
         """Whether dispatcher and writer finish what they begin; feeds the watchdog."""
-        began = [part.busy_since for part in self.parts] + [self.store.writer.busy_since]
+        began = [part.busy_since for part in self.parts] + [self.store.busy_since]
         now = clock.monotonic()
         return all(moment is None or now - moment < _STUCK_SECONDS for moment in began)
 
@@ -251,7 +251,8 @@ class Engine:
             "draining": self.shared.draining,
             "counts": {status: counts.by_status().get(status, 0) for status in Status},
             "types": {
-                name: by_type.get(name, {}) for name in sorted({*self.config.types, *by_type})
+                name: {"counts": by_type.get(name, {})}
+                for name in sorted({*self.config.types, *by_type})
             },
             "pools": {
                 name: {"workers": pool.workers, "busy": pool.busy}
@@ -262,11 +263,7 @@ class Engine:
             "rates": {name: meter.per_second(name) for name in ("submitted", "completed", "dead")},
             "totals": dict(meter.totals),
             "errors": {part.name: part.errors for part in self.parts},
-            "store": {
-                **self.store.sizes(),
-                "durability": self.store.durability,
-                "commits": self.store.writer.commits,
-            },
+            "store": self.store.figures(),
         }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from jobqueued import clock
 from jobqueued.engine.parts import Shared
-from jobqueued.model.job import TERMINAL, Claimed, Held, Status
+from jobqueued.model.job import Claimed, Held, Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Backoff, after_attempt
 from jobqueued.store.interface import Settlement
@@ -43,9 +43,9 @@ class Settler:
     async def _settle(self, ended: Sequence[tuple[Claimed | Held, Outcome]]) -> None:
         settlements = [self._decide(job, outcome) for job, outcome in ended]
         recorded = await self._shared.store.settle(settlements)
-        for (job, _), settlement, was_recorded in zip(ended, settlements, recorded, strict=True):
-            if was_recorded:
-                self._announce(job, settlement)
+        for (job, _), settlement, status in zip(ended, settlements, recorded, strict=True):
+            if status is not None:
+                self._announce(job, settlement, status)
             else:
                 self._shared.meter.count("stale_outcomes")
                 log.warning(
@@ -68,15 +68,15 @@ class Settler:
         )
         return Settlement(job.lease, outcome, following, now)
 
-    def _announce(self, job: Claimed | Held, settlement: Settlement) -> None:
-        shared, following, outcome = self._shared, settlement.next, settlement.outcome
+    def _announce(self, job: Claimed | Held, settlement: Settlement, status: Status) -> None:
+        shared, outcome = self._shared, settlement.outcome
         shared.meter.count(f"outcome_{outcome.kind}")
-        if following.status is Status.PENDING:
+        if status is Status.PENDING:
             shared.dispatcher.wake()
-        elif following.status is Status.RETRYING:
-            shared.promoter.wake_at(following.run_at)
-        elif following.status in TERMINAL:
-            shared.meter.count(str(following.status))
+        elif status is Status.RETRYING:
+            shared.promoter.wake_at(settlement.next.run_at or settlement.at)
+        else:
+            shared.meter.count(str(status))
             shared.retention.finished()
         if outcome.kind is not OutcomeKind.COMPLETED:
             log.info(
@@ -85,7 +85,7 @@ class Settler:
                 job.type,
                 job.lease.attempt,
                 outcome.kind,
-                following.status,
+                status,
                 (outcome.error or "").partition("\n")[0],
             )
         shared.changes.notify(job.lease.job_id)

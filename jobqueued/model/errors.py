@@ -29,6 +29,10 @@ class DiskFull(StoreError):
     """There is no space left on the disk; nothing was written."""
 
 
+class StoreLocked(StoreError):
+    """Another program holds the database for writing; nothing was written."""
+
+
 class DamagedDatabase(StoreError):
     """The database file is damaged or not ours."""
 

@@ -17,7 +17,7 @@ class IdMaker:
 
     def make(self, now: int) -> str:
         """A new id for the moment `now`; past 4,096 in a millisecond it borrows from the next."""
-        place = max(now << _COUNTER_BITS, self._last_place + 1)
+        place = max(first_place(now), self._last_place + 1)
         self._last_place = place
         return _text(place, int.from_bytes(os.urandom(8), "big") & _RANDOM_MASK)
 
@@ -30,6 +30,11 @@ def place_of(job_id: str) -> int | None:
         return int(job_id[:8] + job_id[9:13] + job_id[15:18], 16)
     except ValueError:
         return None
+
+
+def first_place(moment: int) -> int:
+    """The lowest row number an id of that millisecond can have."""
+    return moment << _COUNTER_BITS
 
 
 def _text(place: int, chance: int) -> str:

@@ -33,10 +33,10 @@ class Backoff(msgspec.Struct, frozen=True):
 
 
 class Next(msgspec.Struct, frozen=True):
-    """The state a job goes to after an attempt."""
+    """The state a job goes to after an attempt; `run_at` is None when it does not run again."""
 
     status: Status
-    run_at: int
+    run_at: int | None
     failures: int
     losses: int
 
@@ -54,15 +54,15 @@ def after_attempt(
     """Decide what becomes of a job whose attempt ended with `outcome`."""
     kind = outcome.kind
     if kind is OutcomeKind.COMPLETED:
-        return Next(Status.COMPLETED, now, failures, losses)
+        return Next(Status.COMPLETED, None, failures, losses)
     if kind is OutcomeKind.CANCELLED:
-        return Next(Status.CANCELLED, now, failures, losses)
+        return Next(Status.CANCELLED, None, failures, losses)
     if kind is OutcomeKind.INTERRUPTED:
         return Next(Status.PENDING, now, failures, losses)
     failures += 1
     losses += kind is OutcomeKind.LOST
     if kind is OutcomeKind.FATAL or failures > max_retries:
-        return Next(Status.DEAD, now, failures, losses)
+        return Next(Status.DEAD, None, failures, losses)
     if kind is OutcomeKind.LOST and losses == 1:
         return Next(Status.PENDING, now, failures, losses)
     return Next(Status.RETRYING, now + _wait(outcome, backoff, failures, chance), failures, losses)

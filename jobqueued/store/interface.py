@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, NewJob, Progress
+from jobqueued.model.errors import StoreError
+from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, NewJob, Progress, Status
 from jobqueued.model.outcome import Outcome
 from jobqueued.model.retry import Next
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
@@ -73,6 +75,21 @@ class Store(Protocol):
     def disk_full(self) -> bool:
         """Whether submissions are refused until there is space again."""
 
+    @property
+    def failed(self) -> asyncio.Future[StoreError]:
+        """Done when the store has stopped because what is on disk is no longer known."""
+
+    @property
+    def busy_since(self) -> float | None:
+        """Since when a write is under way, for the watchdog."""
+
+    @property
+    def last_place(self) -> int:
+        """The row number of the newest job at the start; new ones come after it."""
+
+    def figures(self) -> dict[str, object]:
+        """Sizes, durability and commits, for `jobqueued status`."""
+
     async def submit(
         self, jobs: Sequence[NewJob], *, batch_id: str | None, window: int
     ) -> list[Submitted]:
@@ -102,8 +119,10 @@ class Store(Protocol):
     async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
         """Hand pending jobs to idle workers, best first."""
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """End attempts; False where the lease was lost and nothing was changed."""
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
+        """End attempts; the status each job has now, None where the lease was lost.
+
+        A job that somebody asked to cancel does not run again: it is cancelled."""
 
     async def extend(self, leases: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
         """Move leases on; False where one was lost."""
@@ -134,6 +153,9 @@ class Store(Protocol):
 
     async def remove_outlived(self, retained: Retained, now: int) -> int:
         """Delete a bounded number of finished jobs past their retention; how many."""
+
+    async def give_back_space(self) -> bool:
+        """Return some unused space to the file system; whether there is more."""
 
     async def next_outlived(self, retained: Retained) -> int | None:
         """When the next finished job is past its retention."""

@@ -15,7 +15,13 @@ import pytest
 from jobqueued import clock
 from jobqueued.model.errors import DamagedDatabase, NewerDatabase, StoreUnavailable
 from jobqueued.model.ids import IdMaker, place_of
+from jobqueued.model.job import Lease, Status
+from jobqueued.model.outcome import Outcome, OutcomeKind
+from jobqueued.model.retry import Next
+from jobqueued.store.interface import Settlement
 from jobqueued.store.sqlite.connection import open_writer
+from jobqueued.store.sqlite.counts import JobCounts, Transaction
+from jobqueued.store.sqlite.leases import settle
 from jobqueued.store.sqlite.migrate import migrate, shipped_migrations
 from jobqueued.store.sqlite.offline import backup, check, read_job, read_status
 from jobqueued.store.sqlite.queries import SQL
@@ -37,12 +43,14 @@ def put(writer: sqlite3.Connection, status: str = "pending", payload: bytes = b"
     if status != "pending":
         writer.execute(SQL["claim"], (MOMENT, "w1", "daemon", "x", MOMENT + 1, seq)).fetchall()
     if status == "dead":
-        token = f"{job_id}.1.x"
-        values = ("dead", MOMENT, 1, 0, MOMENT + 250, "no", seq, token)
-        writer.execute(SQL["settle"], values).fetchall()
-        attempt = (seq, 1, "w1", MOMENT, MOMENT + 250, "failed", "no", 1, None, 4096, 7)
-        writer.execute(SQL["insert_attempt"], attempt)
-        writer.execute(SQL["put_result"], (seq, BIG))
+        ending = Next(Status.DEAD, None, 1, 0)
+        outcome = Outcome(
+            kind=OutcomeKind.FAILED, error="no", exit_code=1, result=BIG, max_rss_bytes=4096,
+            cpu_ms=7,
+        )  # fmt: skip
+        lease = Lease(job_id, 1, f"{job_id}.1.x")
+        transaction = Transaction(writer, JobCounts({}))
+        settle(transaction, [Settlement(lease, outcome, ending, MOMENT + 250)])
     writer.execute(SQL["add_count"], ("greet", status, 5, 1))
     writer.execute("COMMIT")
     return job_id

@@ -10,7 +10,13 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import aiosqlite
 
-from jobqueued.model.errors import DamagedDatabase, DiskFull, StoreError, StoreUnavailable
+from jobqueued.model.errors import (
+    DamagedDatabase,
+    DiskFull,
+    StoreError,
+    StoreLocked,
+    StoreUnavailable,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -18,8 +24,10 @@ T = TypeVar("T")
 APPLICATION_ID = 0x4A6F6251
 BUSY_TIMEOUT_MS = 10_000
 _FULL = 13
-_FATAL = {8, 10, 11, 14, 26}
-"""READONLY, IOERR, CORRUPT, CANTOPEN, NOTADB: what is on disk is no longer known."""
+_BUSY = {5, 6}
+_DAMAGED = {11, 26}
+_FATAL = {8, 10, 14} | _DAMAGED
+"""READONLY, IOERR, CANTOPEN, CORRUPT, NOTADB: what is on disk is no longer known."""
 
 
 class Connection(aiosqlite.Connection):
@@ -74,24 +82,35 @@ def _open(uri: str) -> sqlite3.Connection:
     )
 
 
-def is_fatal(error: sqlite3.Error) -> bool:
+def is_fatal(error: Exception) -> bool:
     """Whether the outcome of a write is unknown, so that only a restart can tell."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _FATAL
+    return _code(error) in _FATAL
 
 
-def is_disk_full(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF == _FULL
+def is_disk_full(error: Exception) -> bool:
+    return _code(error) == _FULL
+
+
+def is_busy(error: Exception) -> bool:
+    """Whether another program holds the file; it was waited for already."""
+    return _code(error) in _BUSY
+
+
+def _code(error: Exception) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
 def explain(path: Path, error: sqlite3.Error) -> StoreError:
     """SQLite's error as one of ours, with what to do."""
     if is_disk_full(error):
         return DiskFull(f"no space left for {path}; free some, submissions resume by themselves")
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF in {11, 26}:
+    if is_busy(error):
+        return StoreLocked(f"another program holds {path} for writing; nothing was written")
+    if _code(error) in _DAMAGED:
         return DamagedDatabase(
             f"{path} is damaged ({error}); keep it, restore a backup, run `jobqueued doctor`"
         )
-    return StoreUnavailable(f"{path}: {error}")
+    return (StoreUnavailable if is_fatal(error) else StoreError)(f"{path}: {error}")
 
 
 class Readers:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jobqueued.model.errors import KeyReused
-from jobqueued.model.ids import place_of
+from jobqueued.model.ids import first_place, place_of
 from jobqueued.model.job import TERMINAL, WAITING, Attempt, Batch, Job, NewJob, Progress, Status
 from jobqueued.model.same_json import same_json
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
@@ -25,7 +25,7 @@ def submit(
 ) -> list[Submitted] | KeyReused:
     """Insert all jobs or none; keys are looked up before anything is written."""
     placed: list[Submitted | NewJob] = []
-    fresh: dict[tuple[str, str], NewJob] = {}
+    fresh: dict[tuple[str, str | None], NewJob] = {}
     for number, job in enumerate(jobs):
         known = _known(tx, job, fresh, window)
         if known is not None and not _same_work(known, job):
@@ -34,7 +34,7 @@ def submit(
             known if isinstance(known, NewJob) else Submitted(known, True) if known else job
         )
         if known is None and job.idempotency_key is not None:
-            fresh[job.tenant or "", job.idempotency_key] = job
+            fresh[job.idempotency_key, job.tenant] = job
     new = [job for job, place in zip(jobs, placed, strict=True) if place is job]
     if batch_id is not None:
         tx.execute(SQL["insert_batch"], (batch_id, len(new), jobs[0].created_at))
@@ -47,16 +47,14 @@ def submit(
 
 
 def _known(
-    tx: Transaction, job: NewJob, fresh: dict[tuple[str, str], NewJob], window: int
+    tx: Transaction, job: NewJob, fresh: dict[tuple[str, str | None], NewJob], window: int
 ) -> Job | NewJob | None:
     if job.idempotency_key is None:
         return None
-    owner = (job.tenant or "", job.idempotency_key)
+    owner = (job.idempotency_key, job.tenant)
     if owner in fresh:
         return fresh[owner]
     row = tx.execute(SQL["find_idempotency_key"], owner).fetchone()
-    if row is None:
-        return None
     found = tx.execute(f"{_SELECT} WHERE seq = ?", row).fetchone()
     if found is None:
         return None
@@ -88,8 +86,6 @@ def _insert(tx: Transaction, job: NewJob) -> None:
         ),
     )  # fmt: skip
     tx.execute(SQL["insert_payload"], (seq, job.payload, zlib.crc32(job.payload)))
-    if job.idempotency_key is not None:
-        tx.execute(SQL["put_idempotency_key"], (job.tenant or "", job.idempotency_key, seq))
     tx.moved(job.type, job.priority, None, job.status)
 
 
@@ -155,13 +151,13 @@ def _conditions(query: JobQuery, *, rare: bool) -> tuple[list[str], list[object]
         names = ", ".join(f"'{Status(status)}'" for status in query.statuses)
         conditions.append(f"{'' if rare else '+'}status IN ({names})")
     bounds = (
-        (">", query.created_after, "created_at"),
-        ("<", query.created_before, "created_at"),
-        ("<", place_of(query.before_id) if query.before_id else None, "seq"),
+        (">=", None if query.created_after is None else first_place(query.created_after + 1)),
+        ("<", None if query.created_before is None else first_place(query.created_before)),
+        ("<", place_of(query.before_id) if query.before_id else None),
     )
-    for sign, bound, column in bounds:
+    for sign, bound in bounds:
         if bound is not None:
-            conditions.append(f"{column} {sign} ?")
+            conditions.append(f"seq {sign} ?")
             values.append(bound)
     return conditions, values
 

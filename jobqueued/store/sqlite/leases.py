@@ -12,27 +12,27 @@ from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
 
 
-def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[bool]:
-    """End attempts; one whose lease is lost changes nothing."""
+def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[Status | None]:
+    """End attempts; one whose lease is lost changes nothing and gives None."""
     return [_settle_one(tx, settlement) for settlement in settlements]
 
 
-def _settle_one(tx: Transaction, settlement: Settlement) -> bool:
+def _settle_one(tx: Transaction, settlement: Settlement) -> Status | None:
     lease, following, outcome = settlement.lease, settlement.next, settlement.outcome
     seq = place_of(lease.job_id)
-    finished_at = settlement.at if following.status in TERMINAL else None
     error = outcome.error[:MAX_ERROR] if outcome.error is not None else None
     rows = tx.execute(
         SQL["settle"],
-        (
-            following.status, following.run_at, following.failures, following.losses, finished_at,
-            error, seq, lease.token,
-        ),
+        {
+            "seq": seq, "token": lease.token, "at": settlement.at, "error": error,
+            "status": following.status, "runs_again": following.status not in TERMINAL,
+            "run_at": following.run_at, "failures": following.failures, "losses": following.losses,
+        },
     ).fetchall()  # fmt: skip
     if not rows:
-        return False
-    job_type, priority, worker, started_at = rows[0]
-    tx.moved(job_type, priority, Status.PROCESSING, following.status)
+        return None
+    status, job_type, priority, worker, started_at = rows[0]
+    tx.moved(job_type, priority, Status.PROCESSING, status)
     tx.execute(
         SQL["insert_attempt"],
         (
@@ -44,7 +44,7 @@ def _settle_one(tx: Transaction, settlement: Settlement) -> bool:
         tx.execute(SQL["put_log"], (seq, lease.attempt, outcome.log))
     if outcome.result is not None:
         tx.execute(SQL["put_result"], (seq, outcome.result))
-    return True
+    return Status(status)
 
 
 def extend(tx: Transaction, leases: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
@@ -61,7 +61,7 @@ def report_progress(tx: Transaction, lease: Lease, progress: Progress) -> bool:
 
 
 def keep_log(tx: Transaction, lease: Lease, output: bytes) -> None:
-    tx.execute(SQL["put_log"], (place_of(lease.job_id), lease.attempt, output))
+    tx.execute(SQL["put_log_so_far"], (output, place_of(lease.job_id), lease.token))
 
 
 def read_held(connection: sqlite3.Connection) -> list[Held]:

@@ -3,40 +3,58 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 
 from jobqueued.store.interface import Retained
 from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
 
+KEPT_PAGES = 1024
+"""Unused pages that stay in the file for the next jobs."""
+_PAGES_AT_ONCE = 256
+
 
 def remove_outlived(tx: Transaction, retained: Retained, now: int, limit: int) -> int:
     """Delete a bounded number of finished jobs with all that belongs to them; how many."""
     removed = 0
-    for status, keep in retained.keep.items():
-        values = (status, now - keep, now - retained.idempotency_window, limit - removed)
+    for status, keyless, keep in _kinds(retained):
+        values = (status, keyless, now - keep, limit - removed)
         rows = tx.execute(SQL["outlived"], values).fetchall()
-        for seq, job_type, _, priority, batch_id, tenant, key in rows:
-            _delete(tx, seq, batch_id, tenant, key)
+        for seq, job_type, priority, batch_id in rows:
+            _delete(tx, seq, batch_id)
             tx.moved(job_type, priority, status, None)
         removed += len(rows)
-    tx.execute("PRAGMA incremental_vacuum(64)").fetchall()
     return removed
 
 
-def _delete(tx: Transaction, seq: int, batch_id: str | None, tenant: str, key: str | None) -> None:
+def _kinds(retained: Retained) -> Iterator[tuple[str, bool, int]]:
+    """Status, whether without an idempotency key, and how long such a job is kept."""
+    for status, keep in retained.keep.items():
+        yield status, True, keep
+        # Counted from its end, so the window from its submission is over as well.
+        yield status, False, max(keep, retained.idempotency_window)
+
+
+def _delete(tx: Transaction, seq: int, batch_id: str | None) -> None:
     for name in ("job", "payload", "result", "attempts", "logs"):
         tx.execute(SQL[f"delete_{name}"], (seq,))
-    if key is not None:
-        tx.execute(SQL["delete_idempotency_key"], (tenant, key, seq))
     if batch_id is not None:
         tx.execute(SQL["delete_empty_batch"], (batch_id, batch_id))
+
+
+def give_back_space(tx: Transaction) -> bool:
+    """Shorten the file by a bounded number of unused pages; whether there are more to give."""
+    spare = tx.execute("PRAGMA freelist_count").fetchone()[0] - KEPT_PAGES
+    if spare > 0:
+        tx.execute(f"PRAGMA incremental_vacuum({min(spare, _PAGES_AT_ONCE)})").fetchall()
+    return bool(spare > _PAGES_AT_ONCE)
 
 
 def next_outlived(connection: sqlite3.Connection, retained: Retained) -> int | None:
     """When the next finished job is past its retention."""
     moments = []
-    for status, keep in retained.keep.items():
-        oldest = connection.execute(SQL["oldest_finished"], (status,)).fetchone()[0]
+    for status, keyless, keep in _kinds(retained):
+        oldest = connection.execute(SQL["oldest_finished"], (status, keyless)).fetchone()[0]
         if oldest is not None:
             moments.append(oldest + keep)
     return min(moments, default=None)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from jobqueued.model.errors import KeyReused, StoreError
-from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, NewJob, Progress
+from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, NewJob, Progress, Status
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Retained, Settlement
 from jobqueued.store.sqlite import claims, due, jobs, leases, retention
@@ -92,12 +92,18 @@ class SqliteStore:
         """Done when the store has stopped because what is on disk is no longer known."""
         return self.writer.failed
 
-    def sizes(self) -> dict[str, int]:
-        """Bytes of the file and of its write-ahead log."""
+    @property
+    def busy_since(self) -> float | None:
+        return self.writer.busy_since
+
+    def figures(self) -> dict[str, object]:
+        """Sizes, durability and commits, for `jobqueued status`."""
         wal = self.path.with_name(self.path.name + "-wal")
         return {
             "bytes": self.path.stat().st_size,
             "wal_bytes": wal.stat().st_size if wal.exists() else 0,
+            "durability": self.durability,
+            "commits": self.writer.commits,
         }
 
     def _write(
@@ -138,23 +144,25 @@ class SqliteStore:
         return await self._read(lambda c: jobs.read_log(c, job_id, attempt))
 
     async def cancel(self, job_id: str, now: int) -> str | None:
-        return await self._write(lambda tx: jobs.cancel(tx, job_id, now))
+        return await self._write(lambda tx: jobs.cancel(tx, job_id, now), essential=False)
 
     async def run_now(self, job_id: str, now: int) -> str | None:
-        return await self._write(lambda tx: jobs.run_now(tx, job_id, now))
+        return await self._write(lambda tx: jobs.run_now(tx, job_id, now), essential=False)
 
     async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
         counts = self.writer.thread_counts
         return await self._write(lambda tx: claims.claim(tx, counts, asks, now), essential=False)
 
-    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+    async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
         return await self._write(lambda tx: leases.settle(tx, settlements))
 
     async def extend(self, held: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
         return await self._write(lambda tx: leases.extend(tx, held, expires_at))
 
     async def report_progress(self, lease: Lease, progress: Progress) -> bool:
-        return await self._write(lambda tx: leases.report_progress(tx, lease, progress))
+        return await self._write(
+            lambda tx: leases.report_progress(tx, lease, progress), essential=False
+        )
 
     async def keep_log(self, lease: Lease, output: bytes) -> None:
         await self._write(lambda tx: leases.keep_log(tx, lease, output), essential=False)
@@ -178,7 +186,12 @@ class SqliteStore:
         return await self._read(due.next_due)
 
     async def remove_outlived(self, retained: Retained, now: int) -> int:
-        return await self._write(lambda tx: retention.remove_outlived(tx, retained, now, _MANY))
+        return await self._write(
+            lambda tx: retention.remove_outlived(tx, retained, now, _MANY), essential=False
+        )
+
+    async def give_back_space(self) -> bool:
+        return await self._write(retention.give_back_space, essential=False)
 
     async def next_outlived(self, retained: Retained) -> int | None:
         return await self._read(lambda c: retention.next_outlived(c, retained))

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jobqueued.clock import monotonic
-from jobqueued.model.errors import DiskFull, StoreError, StoreUnavailable
+from jobqueued.model.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable
 from jobqueued.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     Connection,
     explain,
+    is_busy,
     is_disk_full,
     is_fatal,
 )
@@ -29,6 +30,8 @@ log = logging.getLogger("jobqueued.store")
 CHECKPOINT_BYTES = 4 * 1024 * 1024
 _MAX_GROUP = 512
 _FULL_RETRY_SECONDS = 0.5
+_NOT_NOW = (DiskFull, StoreLocked)
+"""Nothing was written, and it can be tried again."""
 
 
 @dataclass(slots=True)
@@ -48,6 +51,7 @@ class Group:
     delta: Delta
     disk_full: bool = False
     fatal: StoreError | None = None
+    log_bytes: int = 0
 
 
 class Writer:
@@ -58,7 +62,8 @@ class Writer:
         self.disk_full = not reserve.take()
         self.commits = 0
         self.commit_seconds = 0.0
-        self.last_commit = monotonic()
+        self.busy_since: float | None = None
+        """Since when the present group is being written, for the watchdog."""
         self.failed: asyncio.Future[StoreError] = asyncio.get_running_loop().create_future()
         self._connection = connection
         self._path = path
@@ -68,14 +73,10 @@ class Writer:
         self.thread_counts = counts
         self._reserve = reserve
         self._waiting: list[Call] = []
+        self._group: list[Call] = []
         self._arrived = asyncio.Event()
         self._closing = False
         self._task = asyncio.create_task(self._run(), name="writer")
-
-    @property
-    def busy_since(self) -> float | None:
-        """Since when calls wait without a commit, for the watchdog."""
-        return self.last_commit if self._waiting and not self.disk_full else None
 
     def write(self, work: Callable[[Transaction], T], *, essential: bool) -> asyncio.Future[T]:
         """Queue one write; the future is done after its COMMIT."""
@@ -96,6 +97,13 @@ class Writer:
         await self._task
 
     async def _run(self) -> None:
+        try:
+            await self._serve()
+        except Exception as error:
+            log.exception("the writer failed")
+            self._fail(StoreUnavailable(f"the writer failed: {error}"))
+
+    async def _serve(self) -> None:
         while not self.failed.done():
             if not self._waiting:
                 if self._closing:
@@ -115,27 +123,25 @@ class Writer:
             await self._arrived.wait()
 
     async def _write_group(self, calls: list[Call]) -> None:
-        started = monotonic()
-        try:
-            group = await self._connection.run(self._commit, calls)
-        except Exception as error:
-            group = Group([], {}, fatal=StoreUnavailable(f"the writer failed: {error}"))
-        self.last_commit = monotonic()
+        started = self.busy_since = monotonic()
+        self._group = calls
+        group = await self._connection.run(self._write, calls)
+        self.busy_since = None
         self.commits += 1
-        self.commit_seconds += self.last_commit - started
+        self.commit_seconds += monotonic() - started
         self.counts.apply(group.delta)
         if group.disk_full:
             self._enter_full_disk()
         for call, result in zip(calls, group.results, strict=False):
             self._answer(call, result)
         if group.fatal is not None:
-            self._fail(group.fatal, calls)
-        elif group.results:
-            await self._checkpoint_when_due()
+            self._fail(group.fatal)
+        elif group.log_bytes >= self._checkpoint_at:
+            await self._checkpoint(group.log_bytes)
 
     def _answer(self, call: Call, result: Any) -> None:
-        if isinstance(result, DiskFull) and call.essential:
-            self._waiting.insert(0, call)
+        if isinstance(result, _NOT_NOW) and call.essential and not self._closing:
+            self._waiting.append(call)
         elif call.answer.done():
             return
         elif isinstance(result, Exception):
@@ -143,10 +149,10 @@ class Writer:
         else:
             call.answer.set_result(result)
 
-    def _fail(self, error: StoreError, calls: list[Call]) -> None:
+    def _fail(self, error: StoreError) -> None:
         """Nothing more is written: what is on disk shows after a restart."""
         log.critical("store failed: %s", error)
-        for call in (*calls, *self._waiting):
+        for call in (*self._group, *self._waiting):
             if not call.answer.done():
                 call.answer.set_exception(error)
         self._waiting.clear()
@@ -170,16 +176,27 @@ class Writer:
                 pass
             self._arrived.clear()
 
+    def _write(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
+        """In the thread: write a group, and make sure that it went where it is looked for."""
+        group = self._commit(connection, calls)
+        group.log_bytes, inode = _size_and_inode(self._wal)
+        if self._wal_inode not in (0, inode):
+            gone = StoreUnavailable(f"{self._wal} was deleted or replaced; restart")
+            return Group([], {}, fatal=gone)
+        self._wal_inode = inode
+        return group
+
     def _commit(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
-        """In the thread: all calls in one transaction, or each in its own when one is bad."""
+        """All calls in one transaction, or each in its own when one is bad."""
         try:
             return self._transact(connection, calls)
         except Exception as error:
             _roll_back(connection)
             if isinstance(error, sqlite3.Error) and is_fatal(error):
                 return Group([], {}, fatal=explain(self._path, error))
-            if len(calls) == 1:
-                return Group([self._as_result(error)], {}, disk_full=_is_full(error))
+            result = explain(self._path, error) if isinstance(error, sqlite3.Error) else error
+            if len(calls) == 1 or is_busy(error):
+                return Group([result] * len(calls), {}, disk_full=is_disk_full(error))
         return self._one_by_one(connection, calls)
 
     def _transact(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
@@ -204,38 +221,24 @@ class Writer:
                 break
         return whole
 
-    def _as_result(self, error: Exception) -> Exception:
-        return explain(self._path, error) if isinstance(error, sqlite3.Error) else error
-
-    async def _checkpoint_when_due(self) -> None:
-        size = self._wal_size()
-        if size < self._checkpoint_at:
-            return
+    async def _checkpoint(self, size: int) -> None:
         try:
             done = await self._connection.run(_checkpoint)
-            # A reader in the way is over soon; try again when the log has grown as much again.
-            self._checkpoint_at = CHECKPOINT_BYTES + (0 if done else size)
         except sqlite3.Error as error:
             if is_fatal(error):
-                self._fail(explain(self._path, error), [])
-            else:
-                log.warning("checkpoint put off: %s", error)
-
-    def _wal_size(self) -> int:
-        """Also notices when the write-ahead log was taken away from under us."""
-        try:
-            found = os.stat(self._wal)
-        except FileNotFoundError:
-            found = None
-        inode = found.st_ino if found else 0
-        if self._wal_inode and inode != self._wal_inode:
-            self._fail(StoreUnavailable(f"{self._wal} was deleted or replaced; restart"), [])
-        self._wal_inode = inode
-        return found.st_size if found else 0
+                return self._fail(explain(self._path, error))
+            done = False
+            log.warning("checkpoint put off: %s", error)
+        # A reader in the way is over soon; try again when the log has grown as much again.
+        self._checkpoint_at = CHECKPOINT_BYTES + (0 if done else size)
 
 
-def _is_full(error: Exception) -> bool:
-    return isinstance(error, sqlite3.Error) and is_disk_full(error)
+def _size_and_inode(path: Path) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return 0, 0
+    return found.st_size, found.st_ino
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:

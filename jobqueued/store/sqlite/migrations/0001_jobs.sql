@@ -60,8 +60,12 @@ CREATE INDEX jobs_due ON jobs (run_at) WHERE status IN ('scheduled', 'retrying')
 CREATE INDEX jobs_expiring ON jobs (expires_at)
     WHERE expires_at IS NOT NULL AND status IN ('scheduled', 'pending', 'retrying');
 CREATE INDEX jobs_processing ON jobs (lease_expires_at) WHERE status = 'processing';
-CREATE INDEX jobs_finished ON jobs (status, finished_at) WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_finished ON jobs (status, (idempotency_key IS NULL), finished_at)
+    WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_type ON jobs (type);
 CREATE INDEX jobs_batch ON jobs (batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_idempotency ON jobs (idempotency_key, tenant)
+    WHERE idempotency_key IS NOT NULL;
 CREATE INDEX jobs_correlation ON jobs (correlation_id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX jobs_key ON jobs (key) WHERE key IS NOT NULL;
 
@@ -105,13 +109,6 @@ CREATE TABLE batches (
     id         TEXT PRIMARY KEY,
     total      INTEGER NOT NULL,
     created_at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE idempotency_keys (
-    tenant TEXT    NOT NULL,
-    key    TEXT    NOT NULL,
-    seq    INTEGER NOT NULL,
-    PRIMARY KEY (tenant, key)
 ) STRICT, WITHOUT ROWID;
 
 -- How many jobs there are of each kind, kept in the transaction that changes them.

@@ -10,11 +10,7 @@ INSERT INTO payloads (seq, payload, checksum) VALUES (?, ?, ?)
 INSERT INTO batches (id, total, created_at) VALUES (?, ?, ?)
 
 -- name: find_idempotency_key
-SELECT seq FROM idempotency_keys WHERE tenant = ? AND key = ?
-
--- name: put_idempotency_key
-INSERT INTO idempotency_keys (tenant, key, seq) VALUES (?, ?, ?)
-ON CONFLICT (tenant, key) DO UPDATE SET seq = excluded.seq
+SELECT max(seq) FROM jobs WHERE idempotency_key = ? AND tenant IS ?
 
 -- name: select_jobs
 SELECT id, type, status, payload, priority, max_retries, attempt, failures, created_at, run_at,

@@ -18,10 +18,13 @@ SELECT payload, checksum FROM payloads WHERE seq = ?
 UPDATE jobs SET status = 'expired', finished_at = ? WHERE seq = ?
 
 -- name: settle
-UPDATE jobs SET status = ?, run_at = ?, failures = ?, losses = ?, finished_at = ?, last_error = ?,
-       held_by = NULL, lease_token = NULL, lease_expires_at = NULL
-WHERE seq = ? AND status = 'processing' AND lease_token = ?
-RETURNING type, priority, worker, started_at
+UPDATE jobs SET
+       status = iif(cancel_requested AND :runs_again, 'cancelled', :status),
+       finished_at = iif(cancel_requested OR NOT :runs_again, :at, NULL),
+       run_at = coalesce(:run_at, run_at), failures = :failures, losses = :losses,
+       last_error = :error, held_by = NULL, lease_token = NULL, lease_expires_at = NULL
+WHERE seq = :seq AND status = 'processing' AND lease_token = :token
+RETURNING status, type, priority, worker, started_at
 
 -- name: insert_attempt
 INSERT INTO attempts (seq, number, worker, started_at, finished_at, outcome, error, exit_code,
@@ -30,6 +33,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: put_log
 INSERT INTO logs (seq, attempt, output) VALUES (?, ?, ?)
+ON CONFLICT (seq, attempt) DO UPDATE SET output = excluded.output
+
+-- name: put_log_so_far
+INSERT INTO logs (seq, attempt, output)
+SELECT seq, attempt, ? FROM jobs WHERE seq = ? AND status = 'processing' AND lease_token = ?
 ON CONFLICT (seq, attempt) DO UPDATE SET output = excluded.output
 
 -- name: put_result

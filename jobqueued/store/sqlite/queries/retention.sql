@@ -1,11 +1,12 @@
 -- name: outlived
-SELECT seq, type, status, priority, batch_id, coalesce(tenant, ''), idempotency_key FROM jobs
-WHERE finished_at IS NOT NULL AND status = ? AND finished_at <= ?
-  AND (idempotency_key IS NULL OR created_at <= ?)
+SELECT seq, type, priority, batch_id FROM jobs
+WHERE finished_at IS NOT NULL AND status = ? AND (idempotency_key IS NULL) = ?
+  AND finished_at <= ?
 ORDER BY finished_at LIMIT ?
 
 -- name: oldest_finished
-SELECT min(finished_at) FROM jobs WHERE finished_at IS NOT NULL AND status = ?
+SELECT min(finished_at) FROM jobs
+WHERE finished_at IS NOT NULL AND status = ? AND (idempotency_key IS NULL) = ?
 
 -- name: delete_job
 DELETE FROM jobs WHERE seq = ?
@@ -21,9 +22,6 @@ DELETE FROM attempts WHERE seq = ?
 
 -- name: delete_logs
 DELETE FROM logs WHERE seq = ?
-
--- name: delete_idempotency_key
-DELETE FROM idempotency_keys WHERE tenant = ? AND key = ? AND seq = ?
 
 -- name: delete_empty_batch
 DELETE FROM batches WHERE id = ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE batch_id = ?)
