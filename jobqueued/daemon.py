@@ -67,7 +67,7 @@ class Daemon:
 
     def __init__(self, config_path: Path, config: Config, lock: InstanceLock) -> None:
         self._config_path = config_path
-        self._config = config
+        self._config = self._started_with = config
         self._lock = lock
         self._systemd = Systemd()
         self._skip = asyncio.Event()
@@ -83,9 +83,7 @@ class Daemon:
         self.store = await self._open_store()
         self.executor = CommandExecutor(pass_fds=(self._lock.fd,))
         self.engine = Engine(config, self.store, {"command": self.executor})
-        self.http = HttpServer(
-            self.engine, config.server.listen, config.server.max_body, passed_sockets()
-        )
+        self.http = HttpServer(self.engine, config.server.listen, passed_sockets())
         try:
             await self.http.start()
             self.engine.shared.url = _handler_url(self.http.addresses)
@@ -130,7 +128,7 @@ class Daemon:
         except ConfigError as error:
             log.error("configuration not reloaded, the old one stays:\n%s", error)
         else:
-            for key in needs_restart(self._config, config):
+            for key in needs_restart(self._started_with, config):
                 log.warning("%s has changed: it takes effect after a restart", key)
             self._config = config
             self.engine.reload(config)

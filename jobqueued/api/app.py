@@ -76,10 +76,9 @@ class Router:
 class App:
     """Answers every request of every connection."""
 
-    def __init__(self, engine: Engine, max_body: int) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self.max_body = max_body
-        self.rejected: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
         """Refused requests by the code of their problem."""
         self.open_ends = OpenEnds()
         self.router = Router()
@@ -95,8 +94,7 @@ class App:
             if not job_id.isascii():
                 raise NotFound("There is no such id.")
             values = read_query(query, route.query) if query else {}
-            call = Call(self.engine, request, job_id, values, self.max_body, self.open_ends)
-            return await route.handler(call)
+            return await route.handler(Call(self, request, job_id, values))
         except Exception as error:
             return self.refuse(request, error)
 
@@ -106,7 +104,7 @@ class App:
         problem = problem_of(error)
         if isinstance(error, ConnectionError):
             raise error
-        self.rejected[problem.code] += 1
+        self.refused[problem.code] += 1
         if problem.status == 500:
             what = f"{request.method} {request.path}"
             log.error("request %s (%s) failed", request_id, what, exc_info=error)

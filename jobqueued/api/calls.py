@@ -13,6 +13,7 @@ from jobqueued.api.body import read_json_body
 from jobqueued.api.fields import Faults, Fields, read_fields, read_optional_object
 
 if TYPE_CHECKING:
+    from jobqueued.api.app import App
     from jobqueued.engine.service import Engine
 
 Result = TypeVar("Result")
@@ -62,22 +63,24 @@ class OpenEnds:
 
 
 class Call(msgspec.Struct):
-    """What a handler needs: the engine, the request, the id in its path, its query."""
+    """What a handler needs: the request, the id in its path, its query, and who answers."""
 
-    engine: Engine
+    app: App
     request: web.BaseRequest
     id: str
     query: dict[str, Any]
-    max_body: int
-    open_ends: OpenEnds
+
+    @property
+    def engine(self) -> Engine:
+        return self.app.engine
 
     async def open_ended(self, work: Awaitable[Result]) -> Result | None:
         """What `work` comes to, or None when it is of no more use."""
-        return await self.open_ends.run(self.request.protocol, work)
+        return await self.app.open_ends.run(self.request.protocol, work)
 
     async def body(self) -> bytes:
         """The body of the request, which must be JSON."""
-        return await read_json_body(self.request, self.max_body)
+        return await read_json_body(self.request, self.engine.config.server.max_body)
 
     async def no_fields(self) -> None:
         """The body of an action: none, or an object without fields."""

@@ -57,7 +57,7 @@ class Connection(web.RequestHandler):
         if self._listener.has_room(transport):
             super().connection_made(transport)
         else:
-            self._listener.app.rejected["too_many_connections"] += 1
+            self._listener.app.refused["too_many_connections"] += 1
             transport.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:

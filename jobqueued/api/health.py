@@ -22,4 +22,5 @@ async def show_readiness(call: Call) -> web.StreamResponse:
 
 async def show_stats(call: Call) -> web.StreamResponse:
     """What `jobqueued status` shows."""
-    return Answer(200, encode(await call.engine.stats()))
+    stats = await call.engine.stats()
+    return Answer(200, encode(stats | {"refused": call.app.refused}))

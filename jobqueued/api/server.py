@@ -30,10 +30,9 @@ class HttpServer:
         self,
         engine: Engine,
         listen: tuple[str, ...],
-        max_body: int,
         sockets: Sequence[socket.socket] = (),
     ) -> None:
-        self.app = App(engine, max_body)
+        self.app = App(engine)
         self.addresses: list[str] = []
         """Where it really listens, in the form of `server.listen`."""
         self._listen = listen
@@ -43,18 +42,9 @@ class HttpServer:
         self.listener: Listener | None = None
 
     @property
-    def rejected(self) -> Counter[str]:
+    def refused(self) -> Counter[str]:
         """Refused requests by the code of their problem."""
-        return self.app.rejected
-
-    @property
-    def max_body(self) -> int:
-        """Bytes read of a body; may be changed while serving."""
-        return self.app.max_body
-
-    @max_body.setter
-    def max_body(self, size: int) -> None:
-        self.app.max_body = size
+        return self.app.refused
 
     async def start(self) -> None:
         """Listen on every address; when one cannot be had, none is kept."""

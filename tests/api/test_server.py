@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
 import pytest
 
 from jobqueued.api import answers, body
@@ -37,7 +38,7 @@ async def engine(config: Config) -> AsyncIterator[Engine]:
 
 @pytest.fixture
 async def server(engine: Engine, config: Config) -> AsyncIterator[HttpServer]:
-    http = HttpServer(engine, config.server.listen, config.server.max_body)
+    http = HttpServer(engine, config.server.listen)
     await http.start()
     yield http
     await http.close()
@@ -112,7 +113,7 @@ async def test_nothing_is_left_after_the_end(server: HttpServer, tmp_path: Path)
 async def test_when_one_address_is_taken_none_is_kept(engine: Engine, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        http = HttpServer(engine, (f"unix:{tmp_path}/other.sock", f"127.0.0.1:{port}"), 1000)
+        http = HttpServer(engine, (f"unix:{tmp_path}/other.sock", f"127.0.0.1:{port}"))
         with pytest.raises(OSError, match=f"127.0.0.1:{port}: Address already in use"):
             await http.start()
     assert not (tmp_path / "other.sock").exists()
@@ -122,7 +123,7 @@ async def test_sockets_that_were_passed_in_are_served(engine: Engine, tmp_path: 
     tcp = socket.create_server(("127.0.0.1", 0))
     unix = socket.socket(socket.AF_UNIX)
     unix.bind(str(tmp_path / "passed.sock"))
-    http = HttpServer(engine, ("127.0.0.1:1",), 1000, [tcp, unix])
+    http = HttpServer(engine, ("127.0.0.1:1",), [tcp, unix])
     await http.start()
     assert http.addresses == [
         f"127.0.0.1:{tcp.getsockname()[1]}",
@@ -146,13 +147,16 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
     await client.close()
 
 
-async def test_the_size_of_bodies_can_change(server: HttpServer) -> None:
+async def test_the_size_of_bodies_can_change(
+    server: HttpServer, engine: Engine, config: Config
+) -> None:
     client = await Client.connect(server.addresses[0])
-    server.max_body = 5
+    smaller = msgspec.structs.replace(config.server, max_body=5)
+    engine.reload(msgspec.structs.replace(config, server=smaller))
     client.send(b"POST /jobs HTTP/1.1\r\n" + HOST + b"Content-Length: 6\r\n\r\n{    }")
     status, text = await client.answer()
     assert (status, json.loads(text)["code"]) == (413, "body_too_large")
-    assert server.rejected == {"body_too_large": 1}
+    assert server.refused == {"body_too_large": 1}
     await client.close()
 
 
@@ -166,7 +170,7 @@ async def test_one_client_too_many_is_hung_up_on(server: HttpServer) -> None:
         assert (await client.answer())[0] == 200
     refused = await Client.connect(tcp)
     assert await refused.end() == b""
-    assert server.rejected["too_many_connections"] == 1
+    assert server.refused["too_many_connections"] == 1
     assert await healthy(unix)
     for client in (*clients, refused):
         await client.close()
@@ -254,5 +258,5 @@ async def test_a_mistake_of_ours_is_logged_and_tells_nothing(
     assert (status, document["code"]) == (500, "internal_error")
     assert b"secret" not in text
     assert document["request_id"] in caplog.text
-    assert server.rejected["internal_error"] == 1
+    assert server.refused["internal_error"] == 1
     await client.close()
