@@ -62,27 +62,26 @@ def spawn(order: Order, streams: list[int]) -> int:
     if order.memory is None:
         return popen(order, streams)
     limit = at_most(order.memory, resource.getrlimit(resource.RLIMIT_AS)[1])
-    if order.user is None:
+    if order.user is None and limit >= own_memory() + ROOM_TO_WORK:
         return spawn_limited(order, streams, limit)
-    # Nobody without CAP_SYS_RESOURCE can limit another user's process from outside. It is forked in
-    # any case, and this process has one thread, so a call between fork and exec is safe.
+    # Nobody without CAP_SYS_RESOURCE can limit another user's process from outside, and a limit too
+    # small for this process cannot be inherited from it. Such a child is forked; this process has
+    # one thread, so a call between fork and exec is safe.
     return popen(order, streams, partial(resource.setrlimit, resource.RLIMIT_AS, (limit, limit)))
 
 
 def spawn_limited(order: Order, streams: list[int], limit: int) -> int:
     """Start a process with a memory limit without the price of a fork.
 
-    A limit of our own, which the child inherits, holds from its first instruction. It must leave
-    this process room to work, so a smaller one is put on the child as soon as it exists.
+    The child inherits a limit of our own, so that it holds from its first instruction.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    inherited = at_most(max(limit, own_memory() + ROOM_TO_WORK), hard)
-    resource.setrlimit(resource.RLIMIT_AS, (inherited, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     try:
         pid = popen(order, streams)
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-    narrow_memory(pid, limit)
+    make_final(pid, limit)
     return pid
 
 
@@ -163,8 +162,8 @@ def at_most(value: int, hard: int) -> int:
     return value if hard == resource.RLIM_INFINITY else min(value, hard)
 
 
-def narrow_memory(pid: int, limit: int) -> None:
-    """Make the limit of a child exact and final; one that is gone or not ours keeps what it has."""
+def make_final(pid: int, limit: int) -> None:
+    """Keep a child from raising its limit again; one that is gone or not ours stays as it is."""
     try:
         resource.prlimit(pid, resource.RLIMIT_AS, (limit, limit))
     except (OSError, ValueError):
