@@ -83,7 +83,7 @@ class Intake:
         run_at = max(now, asked.run_at or now) + (asked.delay or 0) + later
         expires_at = asked.expires_at
         if asked.expires_in is not None:
-            expires_at = run_at + asked.expires_in
+            expires_at = now + asked.expires_in
         return NewJob(
             id=self._ids.make(now),
             type=asked.type,

@@ -25,6 +25,6 @@ class Promoter(Part):
             shared.changes.notify(job_id)
         if expired:
             shared.retention.finished()
-        if await shared.store.promote(now):
+        if await shared.store.promote(now) or expired:
             shared.dispatcher.wake()
         return await shared.store.next_due()

@@ -185,7 +185,7 @@ class Engine:
             change = self.shared.changes.next(job_id)
             try:
                 job = await self.job(job_id)
-                while number <= job.attempt:
+                while number <= job.attempt and not self._about_to_start(job, number):
                     async for piece in self._output(job_id, number):
                         yield piece
                     if attempt is not None:
@@ -196,6 +196,11 @@ class Engine:
                 await change
             finally:
                 change.cancel()
+
+    def _about_to_start(self, job: Job, attempt: int) -> bool:
+        """A claim is on disk a moment before its attempt begins."""
+        under_way = job.status is Status.PROCESSING and job.attempt == attempt
+        return under_way and self.shared.running.by_job(job.id) is None
 
     async def _output(self, job_id: str, attempt: int) -> AsyncIterator[bytes]:
         running = self.shared.running.by_job(job_id)

@@ -33,7 +33,7 @@ class Backoff(msgspec.Struct, frozen=True):
 
 
 class Next(msgspec.Struct, frozen=True):
-    """The state a job goes to after an attempt; `run_at` is None when it does not run again."""
+    """The state a job goes to after an attempt; without a `run_at` it keeps its place."""
 
     status: Status
     run_at: int | None
@@ -58,13 +58,13 @@ def after_attempt(
     if kind is OutcomeKind.CANCELLED:
         return Next(Status.CANCELLED, None, failures, losses)
     if kind is OutcomeKind.INTERRUPTED:
-        return Next(Status.PENDING, now, failures, losses)
+        return Next(Status.PENDING, None, failures, losses)
     failures += 1
     losses += kind is OutcomeKind.LOST
     if kind is OutcomeKind.FATAL or failures > max_retries:
         return Next(Status.DEAD, None, failures, losses)
     if kind is OutcomeKind.LOST and losses == 1:
-        return Next(Status.PENDING, now, failures, losses)
+        return Next(Status.PENDING, None, failures, losses)
     return Next(Status.RETRYING, now + _wait(outcome, backoff, failures, chance), failures, losses)
 
 

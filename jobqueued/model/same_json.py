@@ -12,8 +12,14 @@ class _Immense(str):
 
 
 def same_json(first: bytes, second: bytes) -> bool:
-    """Compare by value: key order, white space and `1.0` against `1` do not matter."""
-    return first == second or _same(_parse(first), _parse(second))
+    """Compare by value: key order, white space and `1.0` against `1` do not matter.
+
+    A text that is not JSON, because it was damaged, is the same as itself alone.
+    """
+    try:
+        return first == second or _same(_parse(first), _parse(second))
+    except ValueError:
+        return False
 
 
 def _parse(text: bytes) -> Any:

@@ -14,22 +14,23 @@ from jobqueued.store.sqlite.queries import SQL
 GUARD_EVERY = 10
 """One claim in so many goes to the job that waits longest, whatever its priority."""
 
-Head = tuple[int, int, int | None]
-"""seq, run_at, expires_at"""
+Head = tuple[int, int]
+"""seq and run_at"""
 
 
 class Lanes:
     """The heads of the queues one ask may take from: a lane is one type at one priority."""
 
-    def __init__(self, tx: Transaction, counts: JobCounts, ask: Ask) -> None:
+    def __init__(self, tx: Transaction, counts: JobCounts, ask: Ask, now: int) -> None:
         self._tx = tx
         self._limit = len(ask.workers)
         self._room = {name: room.count for name, room in ask.rooms.items() if room.count > 0}
         self._running = {name: tx.running(name) for name in self._room}
-        self._heads: dict[tuple[int, str], list[Head]] = {}
+        self._now = now
+        self._heads: dict[tuple[int, str], list[Head] | None] = {}
         for job_type, priority in counts.pending_lanes():
             if job_type in self._room and tx.pending(job_type, priority) > 0:
-                self._heads[priority, job_type] = []
+                self._heads[priority, job_type] = None
 
     def take(self, *, oldest: bool) -> tuple[str, int, Head] | None:
         """The next job: best priority, then fewest running, then longest waiting."""
@@ -62,10 +63,13 @@ class Lanes:
         return (heads[0][1], heads[0][0]) if heads else (-1, -1)
 
     def _fetch(self, lane: tuple[int, str]) -> list[Head]:
+        """The jobs at the head of a lane; those that have expired are the promoter's affair."""
         heads = self._heads[lane]
-        if not heads:
+        if heads is None:
             values = (lane[1], lane[0], self._limit)
-            heads += self._tx.execute(SQL["lane_heads"], values).fetchall()
+            rows = self._tx.execute(SQL["lane_heads"], values).fetchall()
+            heads = [row[:2] for row in rows if row[2] is None or row[2] > self._now]
+            self._heads[lane] = heads
         return heads
 
 
@@ -73,29 +77,16 @@ def claim(tx: Transaction, counts: JobCounts, asks: Sequence[Ask], now: int) -> 
     """Hand jobs to the idle workers of every asking pool."""
     claimed: list[Claimed] = []
     for ask in asks:
-        lanes = Lanes(tx, counts, ask)
+        lanes = Lanes(tx, counts, ask, now)
         for number, worker in enumerate(ask.workers):
             oldest = (ask.turn + number) % GUARD_EVERY == GUARD_EVERY - 1
-            taken = _take_live(tx, lanes, oldest, now)
+            taken = lanes.take(oldest=oldest)
             if taken is None:
                 break
             job_type, priority, head = taken
             lanes.started(job_type)
             claimed.append(_start(tx, ask, worker, job_type, priority, head[0], now))
     return claimed
-
-
-def _take_live(
-    tx: Transaction, lanes: Lanes, oldest: bool, now: int
-) -> tuple[str, int, Head] | None:
-    """The next job that has not expired; those that have are expired on the way."""
-    while taken := lanes.take(oldest=oldest):
-        job_type, priority, (seq, _, expires_at) = taken
-        if expires_at is None or expires_at > now:
-            return taken
-        tx.execute(SQL["expire"], (now, seq))
-        tx.moved(job_type, priority, Status.PENDING, Status.EXPIRED)
-    return None
 
 
 def _start(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from jobqueued.model.errors import StoreBusy
 
 RESERVE_BYTES = 8 * 1024 * 1024
+ROOM_TO_OPEN = 1024 * 1024
 _LOCK_PATIENCE = 5.0
 
 
@@ -99,9 +101,21 @@ class Reserve:
 
     def give_back(self) -> None:
         """Free the space for the database to use."""
-        os.truncate(self.path, 0)
+        # Somebody who needed the space may have removed it already.
+        with suppress(FileNotFoundError):
+            os.truncate(self.path, 0)
+
+    def make_room(self) -> None:
+        """Give the space back when without it the database could not even be opened."""
+        with suppress(OSError):
+            if _free_bytes(self.path.parent) < ROOM_TO_OPEN:
+                self.give_back()
 
     def regain(self) -> bool:
         """Set the space aside again when there is room for it twice over."""
-        free = os.statvfs(self.path.parent)
-        return free.f_bavail * free.f_frsize >= 2 * RESERVE_BYTES and self.take()
+        return _free_bytes(self.path.parent) >= 2 * RESERVE_BYTES and self.take()
+
+
+def _free_bytes(directory: Path) -> int:
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jobqueued.model.errors import KeyReused
@@ -16,8 +16,25 @@ from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
 
 _SELECT = SQL["select_jobs"]
-_RARE = 10_000
-"""Statuses with fewer jobs than this are listed through their index, others by walking back."""
+_PAGE = 50
+_LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
+_DUE = ("jobs_due", "status IN ('scheduled', 'retrying')")
+_UNSUCCESSFUL = (
+    "jobs_unsuccessful",
+    "status IN ('dead', 'discarded', 'cancelled', 'expired')",
+)
+_INDEXES = {
+    Status.SCHEDULED: _DUE,
+    Status.RETRYING: _DUE,
+    Status.PENDING: ("jobs_pending", "true"),
+    Status.PROCESSING: ("jobs_processing", "true"),
+    Status.COMPLETED: ("jobs_finished", "finished_at IS NOT NULL"),
+    Status.DEAD: _UNSUCCESSFUL,
+    Status.DISCARDED: _UNSUCCESSFUL,
+    Status.CANCELLED: _UNSUCCESSFUL,
+    Status.EXPIRED: _UNSUCCESSFUL,
+}
+"""The index that has the jobs of a status, and the condition that lets SQLite use it."""
 
 
 def submit(
@@ -127,29 +144,61 @@ def read_job(connection: sqlite3.Connection, job_id: str) -> Job | None:
     return None if row is None else job_from(row)
 
 
-def list_jobs(connection: sqlite3.Connection, query: JobQuery, matching: int) -> JobPage:
-    """One page; `matching` says how many jobs are in the wanted statuses."""
-    conditions, values = _conditions(query, rare=matching < _RARE)
-    where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-    rows = connection.execute(
-        f"{_SELECT} {where} ORDER BY seq DESC LIMIT ?", (*values, query.limit + 1)
-    ).fetchall()
+def list_jobs(
+    connection: sqlite3.Connection, query: JobQuery, counts: Mapping[str, int]
+) -> JobPage:
+    """One page; `counts` says how many jobs each status has."""
+    rows: list[tuple[Any, ...]] = []
+    for source, condition in _sources(query, counts):
+        rows += _newest(connection, query, source, condition)
+    # Ids sort by time. Each source gave its newest, so the newest of all are among them.
+    rows.sort(key=lambda row: str(row[0]), reverse=True)
     jobs = [job_from(row) for row in rows[: query.limit]]
     return JobPage(jobs, jobs[-1].id if len(rows) > query.limit else None)
 
 
-def _conditions(query: JobQuery, *, rare: bool) -> tuple[list[str], list[object]]:
+def _sources(query: JobQuery, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """Where to look, and for what there: a status that few jobs have through its own index."""
+    labelled = any(getattr(query, column) is not None for column in _LABELS)
+    walked = [status for status in query.statuses if labelled or _is_walked(status, counts)]
+    if walked or not query.statuses:
+        # The unary plus keeps SQLite from sorting a large index instead of walking back.
+        names = ", ".join(f"'{Status(status)}'" for status in walked)
+        yield "jobs", f"+status IN ({names})" if walked else "true"
+    for status in query.statuses:
+        if status not in walked:
+            index, condition = _INDEXES[Status(status)]
+            yield f"jobs INDEXED BY {index}", f"{condition} AND status = '{Status(status)}'"
+
+
+def _is_walked(status: str, counts: Mapping[str, int]) -> bool:
+    """Whether walking back from the newest job meets enough of them soon."""
+    if _INDEXES[Status(status)] is _UNSUCCESSFUL:
+        return False
+    having = counts.get(status, 0)
+    # To sort them costs as many rows as there are; to walk costs a page of them and all between.
+    return having * having >= _PAGE * sum(counts.values())
+
+
+def _newest(
+    connection: sqlite3.Connection, query: JobQuery, source: str, condition: str
+) -> list[tuple[Any, ...]]:
+    conditions, values = _conditions(query)
+    where = " AND ".join([condition, *conditions])
+    select = _SELECT.replace("FROM jobs", f"FROM {source}")
+    return connection.execute(
+        f"{select} WHERE {where} ORDER BY seq DESC LIMIT ?", (*values, query.limit + 1)
+    ).fetchall()
+
+
+def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
     conditions: list[str] = []
     values: list[object] = []
-    for column in ("type", "batch_id", "correlation_id", "idempotency_key", "key"):
+    for column in ("type", *_LABELS):
         value = getattr(query, column)
         if value is not None:
             conditions.append(f"{column} = ?")
             values.append(value)
-    if query.statuses:
-        # The unary plus keeps SQLite from sorting a large index instead of walking back.
-        names = ", ".join(f"'{Status(status)}'" for status in query.statuses)
-        conditions.append(f"{'' if rare else '+'}status IN ({names})")
     bounds = (
         (">=", None if query.created_after is None else first_place(query.created_after + 1)),
         ("<", None if query.created_before is None else first_place(query.created_before)),

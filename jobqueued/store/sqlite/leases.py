@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import MAX_ERROR, TERMINAL, Held, Lease, Progress, Status
+from jobqueued.model.retry import FAILURES
 from jobqueued.store.interface import Settlement
 from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
@@ -24,8 +25,9 @@ def _settle_one(tx: Transaction, settlement: Settlement) -> Status | None:
     rows = tx.execute(
         SQL["settle"],
         {
-            "seq": seq, "token": lease.token, "at": settlement.at, "error": error,
+            "seq": seq, "token": lease.token, "at": settlement.at,
             "status": following.status, "runs_again": following.status not in TERMINAL,
+            "failure": error if outcome.kind in FAILURES else None,
             "run_at": following.run_at, "failures": following.failures, "losses": following.losses,
         },
     ).fetchall()  # fmt: skip

@@ -23,7 +23,7 @@ def check_before_opening(path: Path, newest: int) -> int:
     if not path.exists() or path.stat().st_size == 0:
         return 0
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode={_mode(path)}", uri=True)
         try:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
@@ -36,6 +36,12 @@ def check_before_opening(path: Path, newest: int) -> int:
     _judge(path, version, owner, newest)
     _check_length(path, pages * page_size)
     return version
+
+
+def _mode(path: Path) -> str:
+    """What is in the log stays there; the files of an empty one go again when it is closed."""
+    wal = path.with_name(path.name + "-wal")
+    return "ro" if wal.exists() and wal.stat().st_size else "rw"
 
 
 def _judge(path: Path, version: int, owner: int, newest: int) -> None:

@@ -24,6 +24,8 @@ def remove_outlived(tx: Transaction, retained: Retained, now: int, limit: int) -
             _delete(tx, seq, batch_id)
             tx.moved(job_type, priority, status, None)
         removed += len(rows)
+    oldest = now - max(retained.keep.values(), default=0)
+    tx.execute(SQL["delete_batches_without_jobs"], (oldest, limit))
     return removed
 
 
@@ -45,8 +47,9 @@ def _delete(tx: Transaction, seq: int, batch_id: str | None) -> None:
 def give_back_space(tx: Transaction) -> bool:
     """Shorten the file by a bounded number of unused pages; whether there are more to give."""
     spare = tx.execute("PRAGMA freelist_count").fetchone()[0] - KEPT_PAGES
-    if spare > 0:
-        tx.execute(f"PRAGMA incremental_vacuum({min(spare, _PAGES_AT_ONCE)})").fetchall()
+    # Python's sqlite3 stops after the first page, whatever number is asked for.
+    for _ in range(min(spare, _PAGES_AT_ONCE)):
+        tx.execute("PRAGMA incremental_vacuum(1)")
     return bool(spare > _PAGES_AT_ONCE)
 
 

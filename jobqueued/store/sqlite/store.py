@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -55,29 +56,33 @@ class SqliteStore:
     async def open(cls, path: Path, durability: str = "full") -> SqliteStore:
         """Check, migrate and open; raises StoreError with what to do."""
         scripts = shipped_migrations()
+        Reserve(path).make_room()
         await asyncio.to_thread(check_before_opening, path, len(scripts))
-        try:
-            connection = await connect(partial(open_writer, path, durability))
-        except sqlite3.Error as error:
-            raise explain(path, error) from error
-        try:
-            return await cls._start(path, durability, connection, scripts)
-        except sqlite3.Error as error:
-            await connection.close()
-            raise explain(path, error) from error
+        async with AsyncExitStack() as opened:
+            try:
+                store = await cls._start(path, durability, scripts, opened)
+            except sqlite3.Error as error:
+                raise explain(path, error) from error
+            opened.pop_all()
+        return store
 
     @classmethod
     async def _start(
-        cls, path: Path, durability: str, connection: Connection, scripts: Sequence[str]
+        cls, path: Path, durability: str, scripts: Sequence[str], opened: AsyncExitStack
     ) -> SqliteStore:
+        connection = await connect(partial(open_writer, path, durability))
+        opened.push_async_callback(connection.close)
         backup = await connection.run(migrate, path, scripts)
         if backup is not None:
             log.warning("schema migrated to %d; the old file is kept as %s", len(scripts), backup)
         counts = await connection.run(JobCounts.read)
         last_place = await connection.run(lambda c: int(c.execute(SQL["last_seq"]).fetchone()[0]))
-        readers = Readers([await connect(partial(open_reader, path)) for _ in range(_READERS)])
+        readers = []
+        for _ in range(_READERS):
+            readers.append(await connect(partial(open_reader, path)))
+            opened.push_async_callback(readers[-1].close)
         writer = Writer(connection, path, counts, Reserve(path))
-        return cls(path, durability, connection, writer, readers, last_place)
+        return cls(path, durability, connection, writer, Readers(readers), last_place)
 
     @property
     def counts(self) -> JobCounts:
@@ -131,8 +136,8 @@ class SqliteStore:
         return await self._read(lambda c: jobs.read_job(c, job_id))
 
     async def jobs(self, query: JobQuery) -> JobPage:
-        matching = sum(self.counts.by_status().get(status, 0) for status in query.statuses)
-        return await self._read(lambda c: jobs.list_jobs(c, query, matching))
+        counts = self.counts.by_status()
+        return await self._read(lambda c: jobs.list_jobs(c, query, counts))
 
     async def batch(self, batch_id: str) -> Batch | None:
         return await self._read(lambda c: jobs.read_batch(c, batch_id))

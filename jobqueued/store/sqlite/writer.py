@@ -68,7 +68,7 @@ class Writer:
         self._connection = connection
         self._path = path
         self._wal = path.with_name(path.name + "-wal")
-        self._wal_inode = 0
+        self._wal_inode = _size_and_inode(self._wal)[1]
         self._checkpoint_at = CHECKPOINT_BYTES
         self.thread_counts = counts
         self._reserve = reserve

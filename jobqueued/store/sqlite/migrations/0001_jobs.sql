@@ -62,6 +62,8 @@ CREATE INDEX jobs_expiring ON jobs (expires_at)
 CREATE INDEX jobs_processing ON jobs (lease_expires_at) WHERE status = 'processing';
 CREATE INDEX jobs_finished ON jobs (status, (idempotency_key IS NULL), finished_at)
     WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_unsuccessful ON jobs (status)
+    WHERE status IN ('dead', 'discarded', 'cancelled', 'expired');
 CREATE INDEX jobs_type ON jobs (type);
 CREATE INDEX jobs_batch ON jobs (batch_id) WHERE batch_id IS NOT NULL;
 CREATE INDEX jobs_idempotency ON jobs (idempotency_key, tenant)
@@ -110,6 +112,9 @@ CREATE TABLE batches (
     total      INTEGER NOT NULL,
     created_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- A batch whose jobs all existed before has no job that could take it along when it goes.
+CREATE INDEX batches_empty ON batches (created_at) WHERE total = 0;
 
 -- How many jobs there are of each kind, kept in the transaction that changes them.
 CREATE TABLE counts (

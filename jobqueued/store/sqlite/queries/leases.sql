@@ -22,7 +22,7 @@ UPDATE jobs SET
        status = iif(cancel_requested AND :runs_again, 'cancelled', :status),
        finished_at = iif(cancel_requested OR NOT :runs_again, :at, NULL),
        run_at = coalesce(:run_at, run_at), failures = :failures, losses = :losses,
-       last_error = :error, held_by = NULL, lease_token = NULL, lease_expires_at = NULL
+       last_error = coalesce(:failure, last_error), held_by = NULL, lease_token = NULL, lease_expires_at = NULL
 WHERE seq = :seq AND status = 'processing' AND lease_token = :token
 RETURNING status, type, priority, worker, started_at
 

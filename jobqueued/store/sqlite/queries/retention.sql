@@ -23,5 +23,9 @@ DELETE FROM attempts WHERE seq = ?
 -- name: delete_logs
 DELETE FROM logs WHERE seq = ?
 
+-- name: delete_batches_without_jobs
+DELETE FROM batches WHERE id IN (
+    SELECT id FROM batches WHERE total = 0 AND created_at <= ? ORDER BY created_at LIMIT ?)
+
 -- name: delete_empty_batch
 DELETE FROM batches WHERE id = ? AND NOT EXISTS (SELECT 1 FROM jobs WHERE batch_id = ?)

@@ -1,0 +1,265 @@
+"""What the hot queries cost with 50,000 jobs in the file: an index each, no scan, no sort."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from jobqueued.model.ids import first_place
+from jobqueued.model.job import Status
+from jobqueued.model.submission import JobQuery
+from jobqueued.store.interface import Retained
+from jobqueued.store.sqlite import claims, due, jobs, leases, retention
+from jobqueued.store.sqlite.connection import open_writer
+from jobqueued.store.sqlite.counts import JobCounts, Transaction
+from jobqueued.store.sqlite.migrate import migrate, shipped_migrations
+from jobqueued.store.sqlite.queries import SQL
+from tests.store.support import NOW, asking, new_job
+
+ROWS = 50_000
+SOME = 5
+"""Jobs of each rare kind."""
+
+Work = Callable[[sqlite3.Connection], object]
+
+SEED = """
+WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n + 1 < :rows),
+kinds (n, status) AS (
+    SELECT n, CASE WHEN n < :some THEN 'processing' WHEN n < 2 * :some THEN 'dead'
+                   WHEN n % 10 < 6 THEN 'completed' WHEN n % 10 < 8 THEN 'pending'
+                   WHEN n % 10 < 9 THEN 'scheduled' ELSE 'retrying' END
+    FROM numbers)
+INSERT INTO jobs (seq, id, type, status, priority, max_retries, attempt, failures, created_at,
+                  run_at, started_at, finished_at, expires_at, idempotency_key, correlation_id,
+                  key, batch_id, held_by, lease_token, lease_expires_at)
+SELECT :first + n, 'id-' || n,
+       CASE WHEN n < :some THEN 'rare' WHEN n % 2 THEN 'mail' ELSE 'image' END,
+       status, n / 10 % 10, 3, 1, 1, :now, :now + n, :now,
+       iif(status IN ('completed', 'dead'), :now + n, NULL), iif(n % 3, :now + n, NULL),
+       iif(n % 4, NULL, 'once-' || n), 'trace-' || n / 5, 'key-' || n / 5, 'batch-' || n / 5,
+       iif(status = 'processing', 'daemon', NULL), iif(status = 'processing', 't', NULL),
+       iif(status = 'processing', :now + n, NULL)
+FROM kinds
+"""
+
+
+class Recording(sqlite3.Connection):
+    """A connection that remembers what it was asked."""
+
+    ran: list[tuple[str, Any]]
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        self.ran.append((sql, parameters))
+        return super().execute(sql, parameters)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
+    path = tmp_path_factory.mktemp("plans") / "jobs.db"
+    with closing(open_writer(path, "normal")) as writer:
+        migrate(writer, path, shipped_migrations())
+        values = {"rows": ROWS, "some": SOME, "now": NOW, "first": first_place(NOW)}
+        writer.execute(SEED, values)
+        writer.execute("INSERT INTO payloads SELECT seq, x'7b7d', 1132021055 FROM jobs")
+        by_lane = "SELECT type, status, priority, count(*) FROM jobs GROUP BY 1, 2, 3"
+        writer.execute(f"INSERT INTO counts {by_lane}")
+    with closing(sqlite3.connect(path, isolation_level=None, factory=Recording)) as connection:
+        connection.ran = []
+        yield connection
+
+
+@pytest.fixture(autouse=True)
+def rolled_back(database: Recording) -> Iterator[None]:
+    database.execute("BEGIN")
+    yield
+    database.execute("ROLLBACK")
+
+
+def plan(database: Recording, sql: str, values: Any) -> list[str]:
+    return [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {sql}", values).fetchall()]
+
+
+def plans(database: Recording, work: Work) -> list[str]:
+    """How SQLite goes about everything `work` asks of it."""
+    database.ran = []
+    work(database)
+    asked = [each for each in database.ran if not each[0].startswith("PRAGMA")]
+    return [step for sql, values in asked for step in plan(database, sql, values)]
+
+
+def steps_of(database: Recording, work: Work) -> int:
+    """About how many instructions SQLite needs for `work`, in hundreds."""
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+
+    database.set_progress_handler(count, 100)
+    work(database)
+    database.set_progress_handler(None, 0)
+    return steps
+
+
+def walks(steps: list[str]) -> list[str]:
+    """The steps that read a whole table or sort."""
+    return [
+        step
+        for step in steps
+        if "TEMP B-TREE" in step or (step.startswith("SCAN") and "INDEX" not in step)
+    ]
+
+
+HOT: dict[str, tuple[tuple[object, ...], str]] = {
+    "lane_heads": (("mail", 5, 10), "jobs_pending (type=? AND priority=?)"),
+    "oldest_pending": (("mail", 5), "jobs_pending (type=? AND priority=?)"),
+    "due": ((NOW, 500), "jobs_due (run_at<?)"),
+    "next_due": ((), "jobs_due"),
+    "expiring": ((NOW, 500), "jobs_expiring (expires_at>? AND expires_at<?)"),
+    "next_expiry": ((), "jobs_expiring"),
+    "held_by_daemon": ((), "jobs_processing"),
+    "expired_leases": ((NOW, 500), "jobs_processing (lease_expires_at<?)"),
+    "next_lease_expiry": ((), "jobs_processing"),
+    "outlived": (("completed", True, NOW, 500), "jobs_finished (status=? AND <expr>=? AND "),
+    "oldest_finished": (("completed", True), "jobs_finished (status=? AND <expr>=?"),
+    "batch_counts": (("batch-7",), "jobs_batch (batch_id=?)"),
+    "find_idempotency_key": (("once-8", None), "jobs_idempotency (idempotency_key=? AND tenant=?)"),
+    "last_seq": ((), "jobs"),
+}
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_hot_query_uses_its_index(database: Recording, name: str) -> None:
+    values, index = HOT[name]
+    first, *rest = plan(database, SQL[name], values)
+    assert index in first
+    # Five rows of a batch are grouped after they were found.
+    assert walks([first, *(rest if name != "batch_counts" else [])]) == []
+
+
+CHANGES = [
+    name
+    for name, sql in SQL.items()
+    if sql.startswith(("UPDATE jobs", "DELETE")) or name in ("payload", "attempts", "log", "batch")
+]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_goes_straight_to_its_row(database: Recording, name: str) -> None:
+    sql = SQL[name]
+    values: Any = (None,) * sql.count("?")
+    if names := re.findall(r":(\w+)", sql):
+        values = dict.fromkeys(names)
+    steps = plan(database, sql, values)
+    assert steps
+    right = ("SEARCH", "SCALAR SUBQUERY", "LIST SUBQUERY")
+    assert [step for step in steps if not step.startswith(right)] == []
+
+
+def transaction(database: sqlite3.Connection) -> tuple[Transaction, JobCounts]:
+    counts = JobCounts.read(database)
+    return Transaction(database, counts), counts
+
+
+def claim(database: sqlite3.Connection) -> object:
+    tx, counts = transaction(database)
+    found = claims.claim(tx, counts, [asking("mail", "image", workers=10, turn=5)], NOW)
+    assert len(found) == 10
+    return found
+
+
+def settle(database: sqlite3.Connection) -> object:
+    tx, _ = transaction(database)
+    held = leases.read_held(database)
+    return leases.extend(tx, [each.lease for each in held], [NOW] * len(held))
+
+
+def submit(database: sqlite3.Connection) -> object:
+    tx, _ = transaction(database)
+    new = [new_job(now=NOW + 10**6, idempotency_key=f"new-{number}") for number in range(10)]
+    return jobs.submit(tx, new, None, NOW)
+
+
+def promote(database: sqlite3.Connection) -> object:
+    return due.promote(transaction(database)[0], NOW + ROWS, 10)
+
+
+def expire(database: sqlite3.Connection) -> object:
+    return due.expire(transaction(database)[0], NOW + ROWS, 10)
+
+
+def forget(database: sqlite3.Connection) -> object:
+    kept = Retained({"completed": 0, "dead": 0}, idempotency_window=0)
+    return retention.remove_outlived(transaction(database)[0], kept, NOW + ROWS, 10)
+
+
+def next_times(database: sqlite3.Connection) -> object:
+    kept = Retained({str(status): 1 for status in Status}, idempotency_window=1)
+    return retention.next_outlived(database, kept), due.next_due(database)
+
+
+@pytest.mark.parametrize(
+    "work", [claim, settle, submit, promote, expire, forget, next_times], ids=lambda f: f.__name__
+)
+def test_what_the_engine_does_all_day_never_walks_the_jobs(database: Recording, work: Work) -> None:
+    steps = [step for step in plans(database, work) if "SCAN counts" not in step]
+    assert steps
+    assert walks(steps) == []
+
+
+def listing(**query: Any) -> Work:
+    wanted = JobQuery(**query)
+
+    def work(database: sqlite3.Connection) -> object:
+        return jobs.list_jobs(database, wanted, JobCounts.read(database).by_status())
+
+    return work
+
+
+LISTS: dict[str, dict[str, Any]] = {
+    "all": {},
+    "next page": {"before_id": new_job(now=NOW + 1).id},
+    "type": {"type": "mail"},
+    "rare type": {"type": "rare"},
+    "no such type": {"type": "unknown"},
+    "batch": {"batch_id": "batch-7"},
+    "correlation": {"correlation_id": "trace-7"},
+    "idempotency key": {"idempotency_key": "once-8"},
+    "no such idempotency key": {"idempotency_key": "unknown"},
+    "key": {"key": "key-7"},
+    "no such key": {"key": "unknown"},
+    "created before": {"created_before": NOW + 1},
+    "created before all": {"created_before": NOW},
+    "created after all": {"created_after": NOW + 10**6},
+    "common status": {"statuses": ("completed",)},
+    "pending": {"statuses": ("pending",)},
+    "rare status": {"statuses": ("dead",)},
+    "two rare statuses": {"statuses": ("dead", "processing")},
+    "no such status": {"statuses": ("discarded",)},
+    "status and batch": {"statuses": ("completed",), "batch_id": "batch-7"},
+    "status and type": {"statuses": ("completed",), "type": "mail"},
+    "rare status and type": {"statuses": ("dead",), "type": "mail"},
+    "type and batch": {"type": "mail", "batch_id": "batch-7"},
+    "type and key": {"type": "mail", "key": "key-7"},
+}
+PAGE_COST = 1_000
+"""Hundreds of instructions a page may take: sorting ten thousand places takes 750, a walk through
+all jobs 1,200 and more."""
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_page_costs_what_is_on_it(database: Recording, name: str) -> None:
+    assert steps_of(database, listing(**LISTS[name])) < PAGE_COST
+
+
+def test_a_walk_would_be_noticed(database: Recording) -> None:
+    def walk(connection: sqlite3.Connection) -> object:
+        return connection.execute("SELECT count(*) FROM jobs WHERE worker = 'w'").fetchall()
+
+    assert steps_of(database, walk) > PAGE_COST
+    assert walks(plans(database, walk)) == ["SCAN jobs"]
