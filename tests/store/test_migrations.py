@@ -127,6 +127,24 @@ async def test_somebody_elses_database_is_left_alone(path: Path) -> None:
     await refused(path, DamagedDatabase, "not a jobqueued database")
 
 
+def leave_half_written(path: Path, source: Path) -> None:
+    """Somebody else's database as a power cut leaves it: its journal has yet to be rolled back."""
+    with beside(source) as other:
+        other.execute("PRAGMA cache_size = 1")
+        other.execute("CREATE TABLE notes (text)")
+        other.execute("BEGIN")
+        other.executemany("INSERT INTO notes VALUES (?)", [("x" * 3000,)] * 100)
+        for suffix in ("", "-journal"):
+            shutil.copy(f"{source}{suffix}", f"{path}{suffix}")
+        other.execute("ROLLBACK")
+
+
+async def test_somebody_elses_half_written_database_is_left_alone(path: Path) -> None:
+    leave_half_written(path, path.with_name("source.db"))
+    await refused(path, DamagedDatabase)
+    assert leftovers(path) == {"jobs.db-journal"}
+
+
 @pytest.mark.parametrize("text", [b"hello", b"no database at all" * 1000, b"\0" * 8192])
 async def test_any_other_file_is_left_alone(path: Path, text: bytes) -> None:
     await asyncio.to_thread(path.write_bytes, text)

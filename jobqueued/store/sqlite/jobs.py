@@ -185,9 +185,10 @@ def _newest(
 ) -> list[tuple[Any, ...]]:
     conditions, values = _conditions(query)
     where = " AND ".join([condition, *conditions])
-    select = _SELECT.replace("FROM jobs", f"FROM {source}")
+    # Found before they are joined: where there is something to sort, it is not the payloads.
+    found = f"SELECT seq FROM {source} WHERE {where} ORDER BY seq DESC LIMIT ?"
     return connection.execute(
-        f"{select} WHERE {where} ORDER BY seq DESC LIMIT ?", (*values, query.limit + 1)
+        f"{_SELECT} WHERE seq IN ({found})", (*values, query.limit + 1)
     ).fetchall()
 
 

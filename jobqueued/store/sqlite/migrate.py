@@ -39,9 +39,9 @@ def check_before_opening(path: Path, newest: int) -> int:
 
 
 def _mode(path: Path) -> str:
-    """What is in the log stays there; the files of an empty one go again when it is closed."""
+    """With what is in the log, where there is one; without leaving anything behind."""
     wal = path.with_name(path.name + "-wal")
-    return "ro" if wal.exists() and wal.stat().st_size else "rw"
+    return "ro" if wal.exists() and wal.stat().st_size else "ro&immutable=1"
 
 
 def _judge(path: Path, version: int, owner: int, newest: int) -> None:
