@@ -84,6 +84,7 @@ class Daemon:
         self.executor = CommandExecutor(pass_fds=(self._lock.fd,))
         self.engine = Engine(config, self.store, {"command": self.executor})
         self.http = HttpServer(self.engine, config.server.listen, passed_sockets())
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
         try:
             await self.http.start()
             self.engine.shared.url = _handler_url(self.http.addresses)
@@ -91,7 +92,6 @@ class Daemon:
         except BaseException:
             await self._close()
             raise
-        loop.add_signal_handler(signal.SIGHUP, self.reload)
         self._announce_start()
 
     async def _open_store(self) -> SqliteStore:

@@ -41,6 +41,7 @@ class Engine:
 
     def __init__(self, config: Config, store: Store, executors: dict[str, Executor]) -> None:
         self.started_at = clock.now()
+        self._started = False
         self.store = store
         self.shared = shared = Shared(config, store)
         self._intake = Intake(shared, IdMaker(store.last_place))
@@ -70,6 +71,7 @@ class Engine:
         await self.shared.reaper.recover()
         for part in self.parts:
             part.start()
+        self._started = True
 
     def reload(self, config: Config) -> None:
         """Go on under another configuration."""
@@ -135,6 +137,11 @@ class Engine:
 
     async def cancel(self, job_id: str) -> Job:
         """A waiting job is cancelled at once, a running one is told to stop."""
+        running = self.shared.running.by_job(job_id)
+        if running is not None and self.store.disk_full:
+            # It may be the one that fills the disk; its outcome will be on record.
+            running.task.stop.ask(StopReason.CANCELLED)
+            return await self.job(job_id)
         before = await self.store.cancel(job_id, clock.now())
         if before is None:
             raise NotFound(f"there is no job {job_id}")
@@ -226,6 +233,8 @@ class Engine:
 
     def unready_reasons(self) -> list[str]:
         reasons = []
+        if not self._started:
+            reasons.append("starting")
         if self.shared.draining:
             reasons.append("shutting down")
         if self.store.failed.done():

@@ -20,10 +20,10 @@ from tests.engine.support import HandClock, claim_new, settle_down, submit, take
 COMPLETED = Outcome(kind=OutcomeKind.COMPLETED)
 
 
-async def test_stats_have_the_shape_of_the_contract(engine: Engine) -> None:
-    stats = await engine.stats()
+async def test_stats_have_the_shape_of_the_contract(live: Engine) -> None:
+    stats = await live.stats()
     assert stats["version"] == __version__
-    assert stats["started_at"] == clock.rfc3339(engine.started_at)
+    assert stats["started_at"] == clock.rfc3339(live.started_at)
     assert (stats["ready"], stats["draining"], stats["dlq_depth"]) == (True, False, 0)
     assert stats["counts"] == dict.fromkeys(Status, 0)
     assert stats["oldest_pending_seconds"] is None
@@ -78,11 +78,17 @@ async def test_a_type_that_is_gone_still_counts(engine: Engine) -> None:
     assert types["quick"]["counts"] == {"pending": 1}
 
 
-async def test_a_draining_engine_is_not_ready(engine: Engine) -> None:
+async def test_an_engine_is_ready_once_it_has_started(engine: Engine) -> None:
+    assert engine.unready_reasons() == ["starting"]
+    await engine.start()
     assert engine.unready_reasons() == []
-    engine.shared.draining = True
-    assert engine.unready_reasons() == ["shutting down"]
-    stats = await engine.stats()
+
+
+async def test_a_draining_engine_is_not_ready(live: Engine) -> None:
+    assert live.unready_reasons() == []
+    live.shared.draining = True
+    assert live.unready_reasons() == ["shutting down"]
+    stats = await live.stats()
     assert (stats["ready"], stats["reasons"]) == (False, ["shutting down"])
 
 
