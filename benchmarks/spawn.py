@@ -1,20 +1,15 @@
-"""`/bin/true` attempts a second through the command executor, against a bare posix_spawn loop.
-
-Usage: python benchmarks/spawn.py [JOBS]
-"""
+"""Attempts a second through the command executor alone, against a bare posix_spawn loop."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
-from pathlib import Path
+from statistics import median
 
 import uvloop
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
+from benchmarks.support import Figure, say
 from jobqueued import clock
 from jobqueued.executors.command import CommandExecutor
 from jobqueued.executors.interface import Task
@@ -24,7 +19,26 @@ from jobqueued.model.job_type import CommandHandler, JobType
 from jobqueued.model.outcome import OutcomeKind
 
 CONCURRENT = 10
+COUNT = 2000
 ROUNDS = 3
+MEMORY = 512 * 1024 * 1024
+
+
+def measure() -> list[Figure]:
+    """Bare, through the executor, and with a memory limit, in turn."""
+    bares: list[float] = []
+    plain: list[float] = []
+    limited: list[float] = []
+    for number in range(1, ROUNDS + 1):
+        say(f"  round {number} of {ROUNDS}")
+        bares.append(bare(COUNT))
+        plain.append(uvloop.run(executor(COUNT)))
+        limited.append(uvloop.run(executor(COUNT, MEMORY)))
+    reference, against = median(bares), "bare posix_spawn loop"
+    return [
+        Figure("command executor, 10 at a time", median(plain), "attempts/s", reference, against),
+        Figure("the same with a memory limit", median(limited), "attempts/s", reference, against),
+    ]
 
 
 def bare(count: int) -> float:
@@ -76,21 +90,3 @@ def task_of(number: int, job_type: JobType) -> Task:
         worker="benchmark",
     )
     return Task(claimed, job_type, now + 60_000, "http://127.0.0.1:5627", Output())
-
-
-def main() -> None:
-    """Print both rates and their ratio, the best of three rounds each."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
-    bare_rates, rates = [], []
-    for _ in range(ROUNDS):
-        bare_rates.append(bare(count))
-        rates.append(uvloop.run(executor(count)))
-    limited = uvloop.run(executor(count, memory=512 * 1024 * 1024))
-    print(f"bare posix_spawn loop        {max(bare_rates):7.0f} processes/s")
-    print(f"executor, 10 at a time       {max(rates):7.0f} attempts/s")
-    print(f"executor with a memory limit {limited:7.0f} attempts/s")
-    print(f"ratio                        {max(rates) / max(bare_rates):7.0%}")
-
-
-if __name__ == "__main__":
-    main()
