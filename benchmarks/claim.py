@@ -12,7 +12,7 @@ from typing import TypeVar
 from benchmarks.support import Figure, Required, fresh_place, say
 from jobqueued import clock
 from jobqueued.model.ids import IdMaker
-from jobqueued.model.job import Claimed, NewJob, Status
+from jobqueued.model.job import Claimed, Job, Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Next
 from jobqueued.store.interface import Ask, Room, Settlement
@@ -53,11 +53,12 @@ class Queue:
         jobs = [self._new_job() for _ in range(count)]
         await self.store.submit(jobs, batch_id=None, window=DAY_MS)
 
-    def _new_job(self) -> NewJob:
+    def _new_job(self) -> Job:
         now, number = clock.now(), self._made
         self._made += 1
-        return NewJob(
+        return Job(
             id=self._ids.make(now),
+            status=Status.PENDING,
             type=TYPES[number % len(TYPES)],
             payload=b'{"name":"world","number":42}',
             priority=PRIORITIES[number // len(TYPES) % len(PRIORITIES)],

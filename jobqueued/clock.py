@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def now() -> int:
@@ -19,5 +20,9 @@ def monotonic() -> float:
 def rfc3339(milliseconds: int) -> str:
     """`2026-01-31T12:00:00.000Z`."""
     seconds, fraction = divmod(milliseconds, 1000)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{fraction:03d}Z"
+    return f"{_to_the_second(seconds)}.{fraction:03d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _to_the_second(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -28,6 +29,8 @@ log = logging.getLogger("jobqueued.daemon")
 
 _SWITCH_INTERVAL = 0.0005
 """Seconds; the default makes the writer's thread wait too long for its turn."""
+_COLLECT_AFTER = 10_000
+"""New objects between two garbage collections; requests leave no cycles behind."""
 _FLUSH_SECONDS = 10.0
 _OPEN_PATIENCE_SECONDS = 30.0
 _LAST_RESORT_SECONDS = 60.0
@@ -92,6 +95,10 @@ class Daemon:
         except BaseException:
             await self._close()
             raise
+        # What is there now stays: no collection has to look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_COLLECT_AFTER)
         self._announce_start()
 
     async def _open_store(self) -> SqliteStore:

@@ -19,27 +19,20 @@ _CURL = "with curl, use --json '{...}' or add -H 'Content-Type: application/json
 
 async def read_json_body(request: web.BaseRequest, most: int) -> bytes:
     """The whole body, which must say that it is JSON and be UTF-8; empty when there is none."""
-    body = await _read(request, most)
+    content = request.content
+    try:
+        body = content.read_nowait() if content.is_eof() else await _read_slowly(request, most)
+    except (HttpProcessingError, web.RequestPayloadError, ConnectionError, EOFError) as error:
+        raise Problem(
+            400, "bad_request", "The body ended early or is not well framed.", closes=True
+        ) from error
+    if len(body) > most:
+        raise _too_large(most)
     if body:
         _check_headers(request)
         if not body.isascii():
             _check_utf8(body)
     return body
-
-
-async def _read(request: web.BaseRequest, most: int) -> bytes:
-    content = request.content
-    try:
-        if content.is_eof():
-            body = content.read_nowait()
-            if len(body) > most:
-                raise _too_large(most)
-            return body
-        return await _read_slowly(request, most)
-    except (HttpProcessingError, web.RequestPayloadError, ConnectionError, EOFError) as error:
-        raise Problem(
-            400, "bad_request", "The body ended early or is not well framed.", closes=True
-        ) from error
 
 
 async def _read_slowly(request: web.BaseRequest, most: int) -> bytes:

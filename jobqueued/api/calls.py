@@ -78,9 +78,9 @@ class Call(msgspec.Struct):
         """What `work` comes to, or None when it is of no more use."""
         return await self.app.open_ends.run(self.request.protocol, work)
 
-    async def body(self) -> bytes:
+    def body(self) -> Awaitable[bytes]:
         """The body of the request, which must be JSON."""
-        return await read_json_body(self.request, self.engine.config.server.max_body)
+        return read_json_body(self.request, self.engine.config.server.max_body)
 
     async def no_fields(self) -> None:
         """The body of an action: none, or an object without fields."""

@@ -37,6 +37,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 _LIST = msgspec.json.Decoder(list[Raw])
 _NULL = b"null"
+NOT_SENT = Raw(_NULL)
 
 _STATUS = {TOO_LARGE: 413}
 
@@ -58,6 +59,27 @@ class Fields(dict[str, Field]):
     def __init__(self, fields: Mapping[str, Field]) -> None:
         super().__init__(fields)
         self.required = tuple(name for name, one in fields.items() if one.required)
+        self._whole = msgspec.json.Decoder(_struct_of(fields))
+
+    def read_whole(self, body: bytes) -> Any:
+        """All fields in one go, None for those not sent; None for all when anything is at fault."""
+        try:
+            return self._whole.decode(body)
+        except (ValueError, RecursionError):
+            return None
+
+
+def _struct_of(fields: Mapping[str, Field]) -> type[msgspec.Struct]:
+    """All fields as one type; null is the same as not sent."""
+    types = [
+        (name, Raw, NOT_SENT)
+        if one.kind is Any
+        else (name, one.kind)
+        if one.required
+        else (name, one.kind | None, None)
+        for name, one in sorted(fields.items(), key=lambda item: not item[1].required)
+    ]
+    return msgspec.defstruct("Whole", types, forbid_unknown_fields=True, kw_only=True)
 
 
 def field(

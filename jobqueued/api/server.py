@@ -6,12 +6,11 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobqueued.api.app import App
 from jobqueued.api.connections import Listener, connection_limit
-from jobqueued.api.sockets import bind, name_of
+from jobqueued.api.sockets import SocketFile, bind, file_of, name_of
 
 if TYPE_CHECKING:
     from jobqueued.engine.service import Engine
@@ -37,7 +36,7 @@ class HttpServer:
         """Where it really listens, in the form of `server.listen`."""
         self._listen = listen
         self._sockets = list(sockets)
-        self._own_paths: list[Path] = []
+        self._own_files: list[SocketFile] = []
         self._servers: list[asyncio.AbstractServer] = []
         self.listener: Listener | None = None
 
@@ -60,10 +59,11 @@ class HttpServer:
 
     async def close(self) -> None:
         """Stop listening, end long polls and streams, let short answers finish."""
+        # Before they are closed: until then no other file can have their inodes.
+        while self._own_files:
+            self._own_files.pop().remove()
         for server in self._servers:
             server.close()
-        for path in self._own_paths:
-            path.unlink(missing_ok=True)
         for bound in self._sockets:
             bound.close()
         self.app.open_ends.close()
@@ -91,7 +91,7 @@ class HttpServer:
             for bound in bind(text):
                 self._sockets.append(bound)
                 if bound.family == socket.AF_UNIX:
-                    self._own_paths.append(Path(bound.getsockname()))
+                    self._own_files.append(file_of(bound))
 
     async def _serve(self, listener: Listener, bound: socket.socket) -> None:
         loop = asyncio.get_running_loop()

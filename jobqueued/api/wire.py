@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 import msgspec
 from msgspec import Raw
@@ -14,8 +13,7 @@ from jobqueued.model.submission import BeatAnswer, JobPage, Submitted
 
 encode = msgspec.json.Encoder().encode
 
-# Jobs of one moment share their times, and a job's own are often equal.
-_time = lru_cache(maxsize=1024)(clock.rfc3339)
+_time = clock.rfc3339
 
 
 class WireProgress(msgspec.Struct, rename={"text": "message"}):

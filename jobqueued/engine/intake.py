@@ -8,7 +8,7 @@ from jobqueued import clock
 from jobqueued.engine.parts import Shared
 from jobqueued.model.errors import Draining, QueueFull, UnknownType
 from jobqueued.model.ids import IdMaker
-from jobqueued.model.job import NewJob, Status
+from jobqueued.model.job import Job, Status, first_status
 from jobqueued.model.submission import Submission, Submitted
 
 _RETRY_AFTER_SECONDS = 5
@@ -39,7 +39,7 @@ class Intake:
         ]
         return batch_id, await self._enter(jobs, batch_id)
 
-    async def _enter(self, jobs: list[NewJob], batch_id: str | None) -> list[Submitted]:
+    async def _enter(self, jobs: list[Job], batch_id: str | None) -> list[Submitted]:
         self._check_open(len(jobs))
         self._entering += len(jobs)
         try:
@@ -76,7 +76,7 @@ class Intake:
             if job.expires_at is not None:
                 shared.promoter.wake_at(job.expires_at)
 
-    def _new_job(self, asked: Submission, now: int, batch_id: str | None, later: int) -> NewJob:
+    def _new_job(self, asked: Submission, now: int, batch_id: str | None, later: int) -> Job:
         job_type = self._shared.config.types.get(asked.type)
         if job_type is None:
             raise UnknownType(f"no job type {asked.type!r} is configured")
@@ -84,9 +84,10 @@ class Intake:
         expires_at = asked.expires_at
         if asked.expires_in is not None:
             expires_at = now + asked.expires_in
-        return NewJob(
+        return Job(
             id=self._ids.make(now),
             type=asked.type,
+            status=first_status(now, run_at),
             payload=asked.payload,
             priority=job_type.priority if asked.priority is None else asked.priority,
             max_retries=job_type.max_retries if asked.max_retries is None else asked.max_retries,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import suppress
 
 from jobqueued import __version__, clock
@@ -94,8 +94,8 @@ class Engine:
         for pool in self.pools.values():
             await pool.close()
 
-    async def submit(self, submission: Submission) -> Submitted:
-        return await self._intake.submit(submission)
+    def submit(self, submission: Submission) -> Awaitable[Submitted]:
+        return self._intake.submit(submission)
 
     async def submit_batch(
         self, submissions: Sequence[Submission], pace_per_second: float | None

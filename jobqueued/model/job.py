@@ -57,30 +57,6 @@ class Progress(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
-class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as intake hands it to the store: checked, complete, not yet on disk."""
-
-    id: str
-    type: str
-    payload: bytes
-    priority: int
-    max_retries: int
-    created_at: int
-    run_at: int
-    expires_at: int | None = None
-    idempotency_key: str | None = None
-    correlation_id: str | None = None
-    key: str | None = None
-    batch_id: str | None = None
-    schedule: str | None = None
-    service: str | None = None
-    tenant: str | None = None
-
-    @property
-    def status(self) -> Status:
-        return Status.SCHEDULED if self.run_at > self.created_at else Status.PENDING
-
-
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A job as it is on disk. Times are milliseconds since the epoch, JSON is text as sent."""
 
@@ -90,29 +66,34 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     payload: bytes
     priority: int
     max_retries: int
-    attempt: int
-    failures: int
+    attempt: int = 0
+    failures: int = 0
     created_at: int
     run_at: int
-    started_at: int | None
-    finished_at: int | None
-    expires_at: int | None
-    idempotency_key: str | None
-    correlation_id: str | None
-    key: str | None
-    batch_id: str | None
-    schedule: str | None
-    service: str | None
-    tenant: str | None
-    worker: str | None
-    lease_expires_at: int | None
-    progress: Progress | None
-    result: bytes | None
-    last_error: str | None
+    started_at: int | None = None
+    finished_at: int | None = None
+    expires_at: int | None = None
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    key: str | None = None
+    batch_id: str | None = None
+    schedule: str | None = None
+    service: str | None = None
+    tenant: str | None = None
+    worker: str | None = None
+    lease_expires_at: int | None = None
+    progress: Progress | None = None
+    result: bytes | None = None
+    last_error: str | None = None
 
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL
+
+
+def first_status(created_at: int, run_at: int) -> Status:
+    """Where the life of a job begins."""
+    return Status.SCHEDULED if run_at > created_at else Status.PENDING
 
 
 class Lease(msgspec.Struct, frozen=True):

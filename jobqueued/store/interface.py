@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from jobqueued.model.errors import StoreError
-from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, NewJob, Progress, Status
+from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
 from jobqueued.model.outcome import Outcome
 from jobqueued.model.retry import Next
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
@@ -91,7 +91,7 @@ class Store(Protocol):
         """Sizes, durability and commits, for `jobqueued status`."""
 
     async def submit(
-        self, jobs: Sequence[NewJob], *, batch_id: str | None, window: int
+        self, jobs: Sequence[Job], *, batch_id: str | None, window: int
     ) -> list[Submitted]:
         """Put all jobs on disk, or none; a used idempotency key gives the job that has it."""
 

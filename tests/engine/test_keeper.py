@@ -113,11 +113,14 @@ async def test_what_ended_meanwhile_is_left_alone(
     claimed = await claim_new(engine)
     running = take_up(engine, claimed)
     hand_clock.advance(LEASE // 2)
-    settling = asyncio.create_task(settler.settle_claimed(claimed, COMPLETED))
+
+    async def end() -> None:
+        await settler.settle_claimed(claimed, COMPLETED)
+        engine.shared.running.remove(running)
+
+    settling = asyncio.create_task(end())
     await asyncio.sleep(0)
-    keeping = asyncio.create_task(engine.shared.keeper.run_once())
+    await engine.shared.keeper.run_once()
     await settling
-    engine.shared.running.remove(running)
-    await keeping
     assert running.task.stop.reason is None
     assert await engine.log(claimed.lease.job_id, 1) == b"all of it"

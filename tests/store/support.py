@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jobqueued.model.ids import IdMaker
-from jobqueued.model.job import Claimed, Job, NewJob, Status
+from jobqueued.model.job import Claimed, Job, Status, first_status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Next
 from jobqueued.store.interface import Ask, Room, Settlement, Store
@@ -42,10 +42,18 @@ KINDS = {
 """An outcome that leads to each state an attempt can end in."""
 
 
-def new_job(job_type: str = "mail", *, now: int = NOW, delay: int = 0, **fields: Any) -> NewJob:
+def new_job(job_type: str = "mail", *, now: int = NOW, delay: int = 0, **fields: Any) -> Job:
     """A job made at `now` that may run `delay` milliseconds later."""
     values: dict[str, Any] = {"payload": b"{}", "priority": 5, "max_retries": 3} | fields
-    return NewJob(id=ids.make(now), type=job_type, created_at=now, run_at=now + delay, **values)
+    run_at = now + delay
+    return Job(
+        id=ids.make(now),
+        type=job_type,
+        status=first_status(now, run_at),
+        created_at=now,
+        run_at=run_at,
+        **values,
+    )
 
 
 async def put(store: Store, job_type: str = "mail", *, window: int = DAY, **fields: Any) -> Job:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from jobqueued.model.job import TERMINAL, TRANSITIONS, WAITING, Claimed, NewJob, Status
+from jobqueued.model.job import TERMINAL, TRANSITIONS, WAITING, Claimed, Job, Status
 from jobqueued.store.interface import Ask, Retained, Room
 from jobqueued.store.sqlite.store import SqliteStore
 from tests.store.support import KINDS, NOW, ending, lanes_in, new_job
@@ -31,7 +31,7 @@ chances = st.integers(0, 10**6)
 class Known:
     """What must be true of a job that was acknowledged."""
 
-    job: NewJob
+    job: Job
     status: Status
     run_at: int
     attempt: int = 0

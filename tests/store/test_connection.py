@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobqueued.model.errors import DamagedDatabase, StoreError, StoreUnavailable
-from jobqueued.model.job import NewJob
+from jobqueued.model.job import Job
 from jobqueued.store.interface import Retained
 from jobqueued.store.sqlite.connection import APPLICATION_ID, open_reader, open_writer
 from jobqueued.store.sqlite.retention import KEPT_PAGES
@@ -35,7 +35,7 @@ async def test_how_the_writer_is_set(path: Path, durability: str, synchronous: i
         "journal_mode": "wal",
         "synchronous": synchronous,
         "query_only": 0,
-        "wal_autocheckpoint": 0,
+        "wal_autocheckpoint": 1000,
         "auto_vacuum": 2,
         "mmap_size": 0,
         "application_id": APPLICATION_ID,
@@ -90,11 +90,11 @@ async def test_a_damaged_page_is_told_as_damage(path: Path) -> None:
         assert store.failed.result().exit_code == 65
 
 
-def big_jobs(count: int) -> list[NewJob]:
+def big_jobs(count: int) -> list[Job]:
     return [new_job(payload=b'"%s"' % (b"x" * 60_000)) for _ in range(count)]
 
 
-async def forget(store: SqliteStore, jobs: list[NewJob]) -> None:
+async def forget(store: SqliteStore, jobs: list[Job]) -> None:
     for job in jobs:
         await store.cancel(job.id, NOW)
     while await store.remove_outlived(NONE, NOW):

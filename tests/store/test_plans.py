@@ -111,7 +111,8 @@ def walks(steps: list[str]) -> list[str]:
     return [
         step
         for step in steps
-        if "TEMP B-TREE" in step or (step.startswith("SCAN") and "INDEX" not in step)
+        if "TEMP B-TREE" in step
+        or (step.startswith("SCAN") and "INDEX" not in step and "CONSTANT ROWS" not in step)
     ]
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
 
 from jobqueued.model.job import WAITING
 from jobqueued.store.sqlite.queries import SQL
 
+Row = tuple[Any, ...]
 Lane = tuple[str, str, int]
 Delta = dict[Lane, int]
+
+INSERT_SIZES = (128, 64, 32, 16, 8, 4, 2, 1)
+"""Rows a statement inserts: few sizes, so that every statement is prepared once."""
 
 
 class JobCounts:
@@ -20,6 +26,7 @@ class JobCounts:
         self._types: dict[tuple[str, str], int] = {}
         for (job_type, status, _), n in lanes.items():
             self._types[job_type, status] = self._types.get((job_type, status), 0) + n
+        self.waiting = sum(n for (_, status), n in self._types.items() if status in WAITING)
 
     @classmethod
     def read(cls, connection: sqlite3.Connection) -> JobCounts:
@@ -34,6 +41,8 @@ class JobCounts:
             self._lanes[lane] = self._lanes.get(lane, 0) + change
             key = lane[:2]
             self._types[key] = self._types.get(key, 0) + change
+            if key[1] in WAITING:
+                self.waiting += change
 
     def lane(self, job_type: str, status: str, priority: int) -> int:
         return self._lanes.get((job_type, status, priority), 0)
@@ -60,25 +69,33 @@ class JobCounts:
             found[status] = found.get(status, 0) + n
         return found
 
-    @property
-    def waiting(self) -> int:
-        return sum(n for (_, status), n in self._types.items() if status in WAITING)
-
 
 class Transaction:
     """A write under way: the connection, and what it does to the counts."""
 
     def __init__(self, connection: sqlite3.Connection, counts: JobCounts) -> None:
         self.execute = connection.execute
-        self.executemany = connection.executemany
         self._counts = counts
         self.delta: Delta = {}
+
+    def insert(self, name: str, rows: Sequence[Row]) -> None:
+        """Insert rows, many in one statement: each statement costs a change of thread."""
+        place = 0
+        for size in INSERT_SIZES:
+            while len(rows) - place >= size:
+                some = rows[place : place + size]
+                self.execute(_insertion(name, size), [value for row in some for value in row])
+                place += size
+
+    def added(self, lane: Lane, number: int) -> None:
+        """Note so many new jobs."""
+        self.delta[lane] = self.delta.get(lane, 0) + number
 
     def moved(self, job_type: str, priority: int, old: str | None, new: str | None) -> None:
         """Note that a job left one status (None: it is new) for another (None: it is gone)."""
         for status, change in ((old, -1), (new, 1)):
             if status is not None:
-                lane = (job_type, str(status), priority)
+                lane = (job_type, status, priority)
                 self.delta[lane] = self.delta.get(lane, 0) + change
 
     def pending(self, job_type: str, priority: int) -> int:
@@ -92,6 +109,7 @@ class Transaction:
         return self._counts.of(job_type, "processing") + changed
 
     def write_counts(self) -> None:
+        """Last of all: put on disk what changed in the counts."""
         rows = [(*lane, change) for lane, change in self.delta.items() if change]
         # A negative change must meet its row first, or CHECK (n >= 0) refuses the insert.
         for row in rows:
@@ -100,3 +118,9 @@ class Transaction:
 
     def _lower(self, row: tuple[str, str, int, int]) -> bool:
         return self.execute(SQL["lower_count"], (row[3], *row[:3])).rowcount == 1
+
+
+@cache
+def _insertion(name: str, size: int) -> str:
+    head, _, row = SQL[name].rpartition("VALUES ")
+    return f"{head}VALUES {', '.join([row] * size)}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from zlib import crc32
 
 from jobqueued.model.errors import KeyReused
 from jobqueued.model.ids import first_place, place_of
-from jobqueued.model.job import TERMINAL, WAITING, Attempt, Batch, Job, NewJob, Progress, Status
+from jobqueued.model.job import TERMINAL, WAITING, Attempt, Batch, Job, Progress, Status
 from jobqueued.model.same_json import same_json
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.sqlite.counts import Transaction
@@ -17,6 +18,8 @@ from jobqueued.store.sqlite.queries import SQL
 
 _SELECT = SQL["select_jobs"]
 _PAGE = 50
+_TEXT = {status: status.value for status in Status}
+"""Plain text: binding anything else to a statement takes SQLite's module much longer."""
 _LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
 _DUE = ("jobs_due", "status IN ('scheduled', 'retrying')")
 _UNSUCCESSFUL = (
@@ -38,53 +41,49 @@ _INDEXES = {
 
 
 def submit(
-    tx: Transaction, jobs: Sequence[NewJob], batch_id: str | None, window: int
+    tx: Transaction, jobs: Sequence[Job], batch_id: str | None, window: int
 ) -> list[Submitted] | KeyReused:
     """Insert all jobs or none; keys are looked up before anything is written."""
-    placed: list[Submitted | NewJob] = []
-    fresh: dict[tuple[str, str | None], NewJob] = {}
+    placed: list[Submitted] = []
+    fresh: dict[tuple[str, str | None], Job] = {}
     for number, job in enumerate(jobs):
-        known = _known(tx, job, fresh, window)
-        if known is not None and not _same_work(known, job):
+        known = None if job.idempotency_key is None else _known(tx, job, fresh, window)
+        if known is None:
+            placed.append(Submitted(job, False))
+        elif _same_work(known, job):
+            placed.append(Submitted(known, True))
+        else:
             return _key_reused(job, number if batch_id else None)
-        placed.append(
-            known if isinstance(known, NewJob) else Submitted(known, True) if known else job
-        )
-        if known is None and job.idempotency_key is not None:
-            fresh[job.idempotency_key, job.tenant] = job
-    new = [job for job, place in zip(jobs, placed, strict=True) if place is job]
+    new = [submitted.job for submitted in placed if not submitted.replayed]
     if batch_id is not None:
         tx.execute(SQL["insert_batch"], (batch_id, len(new), jobs[0].created_at))
-    for job in new:
-        _insert(tx, job)
-    return [
-        place if isinstance(place, Submitted) else Submitted(as_stored(place), place is not job)
-        for job, place in zip(jobs, placed, strict=True)
-    ]
+    insert(tx, new)
+    return placed
 
 
 def _known(
-    tx: Transaction, job: NewJob, fresh: dict[tuple[str, str | None], NewJob], window: int
-) -> Job | NewJob | None:
-    if job.idempotency_key is None:
-        return None
-    owner = (job.idempotency_key, job.tenant)
+    tx: Transaction, job: Job, fresh: dict[tuple[str, str | None], Job], window: int
+) -> Job | None:
+    """The job that has the key already, in this batch or on disk; else this one has it now."""
+    owner = (job.idempotency_key or "", job.tenant)
     if owner in fresh:
         return fresh[owner]
     row = tx.execute(SQL["find_idempotency_key"], owner).fetchone()
     found = tx.execute(f"{_SELECT} WHERE seq = ?", row).fetchone()
-    if found is None:
-        return None
-    known = job_from(found)
-    over = known.is_terminal and known.created_at + window <= job.created_at
-    return None if over else known
+    known = None if found is None else job_from(found)
+    if known is not None and not (
+        known.is_terminal and known.created_at + window <= job.created_at
+    ):
+        return known
+    fresh[owner] = job
+    return None
 
 
-def _same_work(known: Job | NewJob, job: NewJob) -> bool:
+def _same_work(known: Job, job: Job) -> bool:
     return known.type == job.type and same_json(known.payload, job.payload)
 
 
-def _key_reused(job: NewJob, number: int | None) -> KeyReused:
+def _key_reused(job: Job, number: int | None) -> KeyReused:
     where = "" if number is None else f"jobs[{number}]: "
     return KeyReused(
         f"{where}idempotency key {job.idempotency_key!r} belongs to a job of another type or "
@@ -92,30 +91,29 @@ def _key_reused(job: NewJob, number: int | None) -> KeyReused:
     )
 
 
-def _insert(tx: Transaction, job: NewJob) -> None:
-    seq = place_of(job.id)
-    tx.execute(
-        SQL["insert_job"],
-        (
-            seq, job.id, job.type, job.status, job.priority, job.max_retries, job.created_at,
-            job.run_at, job.expires_at, job.idempotency_key, job.correlation_id, job.key,
-            job.batch_id, job.schedule, job.service, job.tenant,
-        ),
+def insert(tx: Transaction, jobs: Sequence[Job]) -> None:
+    """Put jobs that are not there yet on disk."""
+    places = [place_of(job.id) for job in jobs]
+    tx.insert(
+        "insert_job",
+        [
+            (
+                seq, job.id, job.type, _TEXT[job.status], job.priority, job.max_retries,
+                job.created_at, job.run_at, job.expires_at, job.idempotency_key,
+                job.correlation_id, job.key, job.batch_id, job.schedule, job.service, job.tenant,
+            )
+            for seq, job in zip(places, jobs, strict=True)
+        ],
     )  # fmt: skip
-    tx.execute(SQL["insert_payload"], (seq, job.payload, zlib.crc32(job.payload)))
-    tx.moved(job.type, job.priority, None, job.status)
-
-
-def as_stored(new: NewJob) -> Job:
-    """What a read would give right after the insert."""
-    return Job(
-        id=new.id, type=new.type, status=new.status, payload=new.payload, priority=new.priority,
-        max_retries=new.max_retries, attempt=0, failures=0, created_at=new.created_at,
-        run_at=new.run_at, started_at=None, finished_at=None, expires_at=new.expires_at,
-        idempotency_key=new.idempotency_key, correlation_id=new.correlation_id, key=new.key,
-        batch_id=new.batch_id, schedule=new.schedule, service=new.service, tenant=new.tenant,
-        worker=None, lease_expires_at=None, progress=None, result=None, last_error=None,
+    tx.insert(
+        "insert_payload",
+        [
+            (seq, job.payload, crc32(job.payload))
+            for seq, job in zip(places, jobs, strict=True)
+        ],
     )  # fmt: skip
+    for lane, number in Counter((job.type, job.status, job.priority) for job in jobs).items():
+        tx.added(lane, number)
 
 
 def job_from(row: tuple[Any, ...]) -> Job:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from jobqueued.model.errors import KeyReused, StoreError
-from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, NewJob, Progress, Status
+from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Retained, Settlement
 from jobqueued.store.sqlite import claims, due, jobs, leases, retention
@@ -123,8 +123,10 @@ class SqliteStore:
             raise explain(self.path, error) from error
 
     async def submit(
-        self, new: Sequence[NewJob], *, batch_id: str | None, window: int
+        self, new: Sequence[Job], *, batch_id: str | None, window: int
     ) -> list[Submitted]:
+        if batch_id is None and len(new) == 1 and new[0].idempotency_key is None:
+            return [Submitted(await self.writer.add(new[0]), False)]
         placed = await self._write(
             lambda tx: jobs.submit(tx, new, batch_id, window), essential=False
         )

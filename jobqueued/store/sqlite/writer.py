@@ -6,13 +6,17 @@ import asyncio
 import logging
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from jobqueued.clock import monotonic
 from jobqueued.model.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable
+from jobqueued.model.job import Job
 from jobqueued.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     Connection,
@@ -23,22 +27,24 @@ from jobqueued.store.sqlite.connection import (
 )
 from jobqueued.store.sqlite.counts import Delta, JobCounts, Transaction
 from jobqueued.store.sqlite.files import Reserve
+from jobqueued.store.sqlite.jobs import insert
 
 T = TypeVar("T")
 log = logging.getLogger("jobqueued.store")
 
-CHECKPOINT_BYTES = 4 * 1024 * 1024
+LONGEST_LOG = 16 * 1024 * 1024
+"""Bytes; a log that readers kept from being used again is cut when it has grown past this."""
+_CUT_AGAIN_SECONDS = 1.0
 _MAX_GROUP = 512
 _FULL_RETRY_SECONDS = 0.5
 _NOT_NOW = (DiskFull, StoreLocked)
 """Nothing was written, and it can be tried again."""
 
 
-@dataclass(slots=True)
-class Call:
-    """One caller's write and where its answer goes."""
+class Call(msgspec.Struct):
+    """One caller's write and where its answer goes: work to do, or a job to insert."""
 
-    work: Callable[[Transaction], Any]
+    work: Callable[[Transaction], Any] | Job
     essential: bool
     answer: asyncio.Future[Any]
 
@@ -69,18 +75,28 @@ class Writer:
         self._path = path
         self._wal = path.with_name(path.name + "-wal")
         self._wal_inode = _size_and_inode(self._wal)[1]
-        self._checkpoint_at = CHECKPOINT_BYTES
+        self._cut_after = 0.0
         self.thread_counts = counts
         self._reserve = reserve
-        self._waiting: list[Call] = []
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Call] = deque()
         self._group: list[Call] = []
         self._arrived = asyncio.Event()
         self._closing = False
         self._task = asyncio.create_task(self._run(), name="writer")
 
+    def add(self, job: Job) -> asyncio.Future[Job]:
+        """Queue a new job; the future is done after its COMMIT. All of a group go in together."""
+        return self._queue(job, essential=False)
+
     def write(self, work: Callable[[Transaction], T], *, essential: bool) -> asyncio.Future[T]:
         """Queue one write; the future is done after its COMMIT."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        return self._queue(work, essential=essential)
+
+    def _queue(
+        self, work: Callable[[Transaction], Any] | Job, *, essential: bool
+    ) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._closing or self.failed.done():
             answer.set_exception(StoreUnavailable("the store is closed"))
         elif self.disk_full and not essential:
@@ -110,10 +126,11 @@ class Writer:
                     return
                 await self._idle()
                 continue
-            calls, self._waiting = self._waiting[:_MAX_GROUP], self._waiting[_MAX_GROUP:]
-            await self._write_group(calls)
+            is_long = await self._connection.run(self._write_groups)
             if self.disk_full:
                 await self._outlast_full_disk()
+            elif is_long and not self.failed.done():
+                await self._cut_log()
 
     async def _idle(self) -> None:
         self._arrived.clear()
@@ -122,13 +139,8 @@ class Writer:
         else:
             await self._arrived.wait()
 
-    async def _write_group(self, calls: list[Call]) -> None:
-        started = self.busy_since = monotonic()
-        self._group = calls
-        group = await self._connection.run(self._write, calls)
-        self.busy_since = None
-        self.commits += 1
-        self.commit_seconds += monotonic() - started
+    def _written(self, calls: list[Call], group: Group) -> None:
+        """Back in the event loop: everybody of a group gets an answer."""
         self.counts.apply(group.delta)
         if group.disk_full:
             self._enter_full_disk()
@@ -136,8 +148,6 @@ class Writer:
             self._answer(call, result)
         if group.fatal is not None:
             self._fail(group.fatal)
-        elif group.log_bytes >= self._checkpoint_at:
-            await self._checkpoint(group.log_bytes)
 
     def _answer(self, call: Call, result: Any) -> None:
         if isinstance(result, _NOT_NOW) and call.essential and not self._closing:
@@ -176,8 +186,25 @@ class Writer:
                 pass
             self._arrived.clear()
 
+    def _write_groups(self, connection: sqlite3.Connection) -> bool:
+        """In the thread: one group after the other; whether the log is too long in the end."""
+        is_long = False
+        while self._waiting and not is_long:
+            number = min(len(self._waiting), _MAX_GROUP)
+            self._group = calls = [self._waiting.popleft() for _ in range(number)]
+            self.busy_since = began = monotonic()
+            group = self._write(connection, calls)
+            self.busy_since = None
+            self.commits += 1
+            self.commit_seconds += monotonic() - began
+            self._loop.call_soon_threadsafe(self._written, calls, group)
+            if group.fatal or group.disk_full:
+                break
+            is_long = group.log_bytes >= LONGEST_LOG and began >= self._cut_after
+        return is_long
+
     def _write(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
-        """In the thread: write a group, and make sure that it went where it is looked for."""
+        """Write a group, and make sure that it went where it is looked for."""
         group = self._commit(connection, calls)
         group.log_bytes, inode = _size_and_inode(self._wal)
         if self._wal_inode not in (0, inode):
@@ -202,7 +229,12 @@ class Writer:
     def _transact(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
         transaction = Transaction(connection, self.thread_counts)
         connection.execute("BEGIN IMMEDIATE")
-        results = [call.work(transaction) for call in calls]
+        new = [call.work for call in calls if isinstance(call.work, Job)]
+        if new:
+            insert(transaction, new)
+        results = [
+            call.work if isinstance(call.work, Job) else call.work(transaction) for call in calls
+        ]
         transaction.write_counts()
         connection.execute("COMMIT")
         self.thread_counts.apply(transaction.delta)
@@ -221,16 +253,16 @@ class Writer:
                 break
         return whole
 
-    async def _checkpoint(self, size: int) -> None:
+    async def _cut_log(self) -> None:
         try:
-            done = await self._connection.run(_checkpoint)
+            done = await self._connection.run(_cut_log)
         except sqlite3.Error as error:
             if is_fatal(error):
                 return self._fail(explain(self._path, error))
             done = False
             log.warning("checkpoint put off: %s", error)
-        # A reader in the way is over soon; try again when the log has grown as much again.
-        self._checkpoint_at = CHECKPOINT_BYTES + (0 if done else size)
+        # A reader that is in the way is over soon.
+        self._cut_after = 0.0 if done else monotonic() + _CUT_AGAIN_SECONDS
 
 
 def _size_and_inode(path: Path) -> tuple[int, int]:
@@ -246,7 +278,7 @@ def _roll_back(connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-def _checkpoint(connection: sqlite3.Connection) -> bool:
+def _cut_log(connection: sqlite3.Connection) -> bool:
     """Copy the log into the file and empty it; False when a reader was in the way."""
     connection.execute("PRAGMA busy_timeout = 50")
     try:
