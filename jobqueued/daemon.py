@@ -27,7 +27,7 @@ from jobqueued.systemd import Systemd, passed_sockets
 
 log = logging.getLogger("jobqueued.daemon")
 
-_SWITCH_INTERVAL = 0.0005
+_SWITCH_INTERVAL = 0.0001
 """Seconds; the default makes the writer's thread wait too long for its turn."""
 _COLLECT_AFTER = 10_000
 """New objects between two garbage collections; requests leave no cycles behind."""
