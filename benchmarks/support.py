@@ -137,6 +137,13 @@ def resident_megabytes(pid: int) -> float:
     return int(kilobytes) * 1024 / MEGABYTE
 
 
+def own_megabytes(pid: int) -> float:
+    """Memory of a process that it shares with no other."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    kilobytes = sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
+    return kilobytes * 1024 / MEGABYTE
+
+
 def children(pid: int) -> list[int]:
     """The processes a process has started from its main thread."""
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -223,9 +223,15 @@ def _ticks(pid: int) -> int:
     return int(fields[11]) + int(fields[12])
 
 
-def resident_megabytes(*pids: int) -> float:
-    """Memory that is in use now."""
-    return sum(int(_status(f"/proc/{pid}", "VmRSS").split()[0]) for pid in pids) / 1024
+def resident_megabytes(pid: int, *others: int) -> float:
+    """Memory in use now: all of the first process, of the others what they do not share."""
+    whole = int(_status(f"/proc/{pid}", "VmRSS").split()[0])
+    return (whole + sum(_own_kilobytes(other) for other in others)) / 1024
+
+
+def _own_kilobytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_"))
 
 
 def wake_ups(pid: int) -> dict[str, int]:
