@@ -9,6 +9,17 @@ READY := $(VENV)/ready
 LOCK  := requirements/dev.txt
 PIP   := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 
+# Debian's python3 comes without pip.
+define NEED_PYTHON
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	echo "jobqueued needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+	echo "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+@$(PYTHON) -m pip --version >/dev/null 2>&1 || { \
+	echo "$(PYTHON) has no pip, which installs what jobqueued needs into $(VENV)." >&2; \
+	echo "Install it: apt install python3-pip (Debian, Ubuntu), dnf install python3-pip (Fedora)" >&2; \
+	echo "Or name another Python: make PYTHON=python3.12" >&2; exit 1; }
+endef
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check bench soak lock clean
 
@@ -35,6 +46,7 @@ soak: $(READY) ## Run the long tests, MINUTES=10 by default
 	JOBQUEUED_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -m soak --timeout 0
 
 lock: ## Renew requirements/dev.txt from pyproject.toml, with hashes
+	$(NEED_PYTHON)
 	@$(PYTHON) -m venv --without-pip $(VENV)/lock
 	@$(PYTHON) -m pip --python $(VENV)/lock/bin/python install --quiet uv
 	@$(VENV)/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
@@ -48,9 +60,7 @@ clean: ## Remove the environment and everything generated
 
 # The stamp comes last, so an interrupted set-up starts afresh.
 $(READY): pyproject.toml $(LOCK)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-		echo "jobqueued needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
-		echo "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	$(NEED_PYTHON)
 	@echo "[1/3] creating $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv --clear --without-pip $(VENV)
 	@echo "[2/3] installing the locked packages, about half a minute"

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 import threading
@@ -44,6 +45,7 @@ def run(config_path: Path) -> int:
     sys.setswitchinterval(_SWITCH_INTERVAL)
     # Until the daemon can reload: the default would end the process.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    _raise_descriptor_limit()
     config.store.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = InstanceLock(config.store.path)
     try:
@@ -61,7 +63,8 @@ async def _serve(config_path: Path, config: Config, lock: InstanceLock) -> int:
         log.critical("%s", error)
         return error.exit_code
     except OSError as error:
-        log.critical("cannot start: %s", error)
+        where = f"{error.filename}: " if error.filename else ""
+        log.critical("cannot start: %s%s", where, error.strerror or error)
         return 74
 
 
@@ -76,6 +79,7 @@ class Daemon:
         self._skip = asyncio.Event()
         self._stop = asyncio.Event()
         self._watchdog: asyncio.Task[None] | None = None
+        self._announced = False
 
     async def start(self) -> None:
         """Open the store, take up what was left, listen, and say so."""
@@ -111,10 +115,12 @@ class Daemon:
         return await opening
 
     def _announce_start(self) -> None:
+        self._announced = True
         waiting = self.store.counts.waiting
         log.info(
-            "ready on %s; %d types, %d jobs waiting, database %s",
-            ", ".join(self.http.addresses), len(self._config.types), waiting, self.store.path,
+            "ready on %s; process %d, %d types, %d jobs waiting, database %s",
+            ", ".join(self.http.addresses), os.getpid(), len(self._config.types), waiting,
+            self.store.path,
         )  # fmt: skip
         self._systemd.ready()
         self._systemd.status(f"{waiting} jobs waiting")
@@ -200,7 +206,8 @@ class Daemon:
         return True
 
     def _stage(self, name: str, text: str) -> None:
-        log.info("shutdown stage %s: %s", name, text)
+        if self._announced:
+            log.info("shutdown stage %s: %s", name, text)
         self._systemd.status(f"stopping: {text}")
 
     async def _close(self) -> None:
@@ -215,6 +222,12 @@ class Daemon:
         await self.http.close()
         await self.store.close()
         self._systemd.close()
+
+
+def _raise_descriptor_limit() -> None:
+    """Every connection and every handler needs some; the soft limit is for those who use select."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _end_for_certain(seconds: float) -> None:

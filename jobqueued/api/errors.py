@@ -96,6 +96,9 @@ def problem_of(error: Exception) -> Problem:
         return _refusal(error)
     if isinstance(error, errors.DiskFull):
         return _later("disk_full", "The disk is full: nothing was stored.", DISK_RETRY_SECONDS)
+    if isinstance(error, errors.StoreLocked):
+        text = "Another program holds the database for writing: nothing was stored."
+        return _later("store_locked", text, RETRY_SECONDS)
     if isinstance(error, errors.StoreError):
         return _later(
             "store_unavailable",

@@ -15,6 +15,8 @@ from jobqueued.model.job import MAX_LABEL
 
 MAX_FAULTS = 1000
 """Faults listed in one answer; a body of millions of them is not worth the time."""
+FEW_FAULTS = 5
+FEW_NAMES = 10
 LONGEST_TIME_MS = 10 * 366 * 24 * 3600 * 1000
 """How far ahead a job may be planned: ten years."""
 LONGEST_TIME_SECONDS = LONGEST_TIME_MS // 1000
@@ -102,6 +104,11 @@ class Faults:
         self.found: list[FieldFault] = []
         self._codes: set[str] = set()
 
+    @property
+    def are_few(self) -> bool:
+        """Whether there is time for a suggestion yet."""
+        return len(self.found) < FEW_FAULTS
+
     def add(self, name: str, message: str, code: str = INVALID) -> None:
         """Note what is wrong with one field."""
         self._codes.add(code)
@@ -112,7 +119,8 @@ class Faults:
         """Note a name that means nothing."""
         if len(self.found) < MAX_FAULTS:
             shown = name if len(name) <= MAX_LABEL else name[:MAX_LABEL] + "…"
-            self.add(where + shown, f"is not known here{did_you_mean(name[:MAX_LABEL], known)}")
+            hint = did_you_mean(name[:MAX_LABEL], known) if self.are_few else ""
+            self.add(where + shown, f"is not known here{hint}")
 
     def raise_any(self) -> None:
         """Stop with all of them, if there are any."""
@@ -194,9 +202,15 @@ def milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
 
-def unknown_name(what: str, name: str, known: Mapping[str, Any]) -> str:
-    """`no job type "x" is configured (did you mean "y"?)`."""
-    return f"no {what} {quoted(name)} is configured{did_you_mean(name[:MAX_LABEL], known)}"
+def unknown_name(what: str, name: str, known: Mapping[str, Any], suggest: bool = True) -> str:
+    """`no job type "x" is configured (did you mean "y"?)`; finding out takes a while."""
+    hint = did_you_mean(name[:MAX_LABEL], known) if suggest else ""
+    return f"no {what} {quoted(name)} is configured{hint or _what_there_is(known)}"
+
+
+def _what_there_is(known: Mapping[str, Any]) -> str:
+    names = ", ".join(list(known)[:FEW_NAMES])
+    return f": there are {names}{', …' if len(known) > FEW_NAMES else ''}" if known else ""
 
 
 def _bad_body(code: str, message: str) -> Problem:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from jobqueued.api.answers import PLAIN_TEXT, SERVER_NAME, Answer
+from jobqueued.api.answers import PLAIN_TEXT, SEND_SECONDS, SERVER_NAME, Answer
 from jobqueued.api.calls import Call
 from jobqueued.model.errors import NotFound
 
@@ -30,7 +31,11 @@ async def _follow(call: Call, attempt: int | None) -> web.StreamResponse:
 
 async def _copy(chunks: AsyncIterator[bytes], stream: web.StreamResponse) -> None:
     async for chunk in chunks:
-        await stream.write(chunk)
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await stream.write(chunk)
+        except TimeoutError:
+            raise ConnectionResetError("the client does not read") from None
 
 
 async def _check_exists(call: Call, attempt: int | None) -> None:

@@ -144,7 +144,7 @@ def _read_job(
 ) -> dict[str, Any]:
     values = read_fields(given, SUBMISSION, faults, where)
     if "type" in values and values["type"] not in config.types:
-        message = unknown_name("job type", values["type"], config.types)
+        message = unknown_name("job type", values["type"], config.types, faults.are_few)
         faults.add(f"{where}type", message, "unknown_type")
     if "payload" in values:
         _check_payload(values["payload"], config.queue.max_payload, faults, where)

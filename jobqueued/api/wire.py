@@ -212,7 +212,7 @@ def _attempt(attempt: Attempt) -> WireAttempt:
         attempt.worker,
         _time(attempt.started_at),
         _time_or_none(finished),
-        None if finished is None else finished - attempt.started_at,
+        None if finished is None else max(0, finished - attempt.started_at),
         attempt.outcome,
         attempt.error,
         attempt.exit_code,

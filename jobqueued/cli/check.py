@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
+from jobqueued.cli.documents import join
 from jobqueued.cli.options import json_option, with_config
 from jobqueued.cli.text import coloured, plain
-from jobqueued.config import Config, find_config, load_config, warnings
+from jobqueued.config import Config, Examined, examine_config, find_config
 from jobqueued.model.errors import ConfigError
 
 
 @click.command()
+@click.argument("file", metavar="[FILE]", type=click.Path(path_type=Path), required=False)
 @with_config
 @json_option
-def check(config: Path | None, as_json: bool) -> None:
-    """Check the configuration; lists every fault at once."""
+def check(config: Path | None, file: Path | None, as_json: bool) -> None:
+    """Check the configuration; lists every fault at once.
+
+    Without FILE it is the configuration that `jobqueued serve` would read here.
+    """
+    if file is not None and config is not None:
+        raise click.UsageError("FILE and --config exclude each other")
     try:
-        loaded = load_config(find_config(config))
+        found = examine_config(find_config(file or config))
     except ConfigError as error:
-        _report(str(error).splitlines(), [], None, as_json)
-        raise click.exceptions.Exit(error.exit_code) from error
-    _report([], warnings(loaded), loaded, as_json)
+        found = Examined((), [str(error)], [], None)
+    _report(found, as_json)
+    if found.faults:
+        raise click.exceptions.Exit(ConfigError.exit_code)
 
 
-def _report(faults: list[str], cautions: list[str], config: Config | None, as_json: bool) -> None:
+def _report(found: Examined, as_json: bool) -> None:
     if as_json:
-        document = {"valid": not faults, "faults": faults, "warnings": cautions}
-        click.echo(json.dumps(document, ensure_ascii=False))
+        told = {"valid": not found.faults, "files": [str(file) for file in found.files]}
+        click.echo(join({**told, "faults": found.faults, "warnings": found.warnings}))
         return
-    for fault in faults:
+    for fault in found.faults:
         click.echo(f"{coloured('error:', 'red')} {plain(fault)}", err=True)
-    for caution in cautions:
+    for caution in found.warnings:
         click.echo(f"{coloured('warning:', 'yellow')} {plain(caution)}", err=True)
-    if config is not None:
-        click.echo(f"configuration is valid: {_contents(config)}")
+    if found.config is not None and not found.faults:
+        files = ", ".join(plain(str(file)) for file in found.files)
+        click.echo(f"configuration is valid: {files}: {_contents(found.config)}")
 
 
 def _contents(config: Config) -> str:
-    counts = ((len(config.types), "type"), (len(config.pools), "pool"), (len(config.files), "file"))
+    counts = ((len(config.types), "type"), (len(config.pools), "pool"))
     return ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for count, noun in counts)

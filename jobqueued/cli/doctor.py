@@ -53,13 +53,12 @@ def examine(target: Target) -> Iterator[Finding]:
     except ConfigError as error:
         for line in str(error).splitlines():
             yield fault("configuration", plain(line), "correct it")
-        target = target._replace(config=None)
     else:
         yield from _configuration(config)
         database = target.database()
         yield from _database(database)
         holder = lock_holder(database)
-    yield _daemon(target.daemon(), holder)
+    yield _daemon(target, holder)
 
 
 def _configuration(config: Config | None) -> Iterator[Finding]:
@@ -105,15 +104,22 @@ def _contents(path: Path) -> Iterator[Finding]:
     yield fine("schema", f"version {version}{change}")
 
 
-def _daemon(daemon: Daemon, holder: int | None) -> Finding:
+def _daemon(target: Target, holder: int | None) -> Finding:
+    try:
+        daemon = target.daemon()
+    except ConfigError:
+        if target.config_is_named:
+            text = "not asked, as a faulty configuration does not say where it is"
+            return caution("daemon", text, "name it with --url")
+        daemon = target.some_daemon()
+    return _answer(daemon, holder)
+
+
+def _answer(daemon: Daemon, holder: int | None) -> Finding:
     try:
         stats = daemon.get("/stats").document()
     except Unreachable as error:
-        if holder is not None:
-            fix = f"see its log; where it hangs, stop it with `kill {holder}`"
-            held = f"process {holder} holds the database, but {error}"
-            return fault("daemon", plain(held), fix)
-        return caution("daemon", plain(str(error)), "start it: `jobqueued serve`")
+        return _silence(error, holder)
     except Problem as error:
         return caution("daemon", plain(str(error)), "set $JOBQUEUED_KEY, or ask on its socket")
     except ClientError as error:
@@ -122,6 +128,13 @@ def _daemon(daemon: Daemon, holder: int | None) -> Finding:
         reasons = plain("; ".join(stats["reasons"]))
         return fault("daemon", f"it is not ready: {reasons}", "see its log")
     return fine("daemon", f"{daemon.addresses[0]} is ready, up {span(stats['uptime_seconds'])}")
+
+
+def _silence(error: Unreachable, holder: int | None) -> Finding:
+    if holder is None:
+        return caution("daemon", plain(str(error)), "start it: `jobqueued serve`")
+    fix = f"see its log; where it hangs, stop it with `kill {holder}`"
+    return fault("daemon", plain(f"process {holder} holds the database, but {error}"), fix)
 
 
 def _print(finding: Finding) -> None:

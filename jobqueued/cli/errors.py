@@ -5,27 +5,41 @@ from __future__ import annotations
 import click
 
 from jobqueued.cli.text import coloured, plain
-from jobqueued.client.errors import Problem
+from jobqueued.client.errors import NobodyThere, Problem
+
+START_ONE = "start one with `jobqueued serve`, or name another with --url"
 
 
 def describe(error: Exception) -> None:
-    """Print `error: …`, with the faulty fields and when to try again where they are known."""
-    first, *others = _words(error).splitlines() or [type(error).__name__]
-    click.echo(f"{coloured('error:', 'red')} {plain(first)}", err=True)
+    """Print `error: …` and, on further lines, everything else that is known to help."""
+    _print("error:", "red", "\n".join([*_words(error), *_help(error)]))
+
+
+def note(text: str) -> None:
+    """Print `note: …` beside an answer."""
+    _print("note:", "yellow", text)
+
+
+def _print(head: str, colour: str, text: str) -> None:
+    first, *others = text.splitlines()
+    click.echo(f"{coloured(head, colour)} {plain(first)}", err=True)
     for line in others:
         click.echo(f"  {plain(line)}", err=True)
-    if isinstance(error, Problem):
-        _describe_problem(error)
 
 
-def _words(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+def _words(error: Exception) -> list[str]:
+    if isinstance(error, OSError) and error.strerror:
+        named = "" if error.filename is None else f"{error.filename}: "
+        return [f"{named}{error.strerror}"]
+    # The detail of a problem repeats the first of its faults.
+    if isinstance(error, Problem) and error.errors:
+        return [f"{fault.field}: {fault.message}" for fault in error.errors]
+    return [str(error) or type(error).__name__]
 
 
-def _describe_problem(problem: Problem) -> None:
-    for fault in problem.errors:
-        click.echo(f"  {plain(fault.field)}: {plain(fault.message)}", err=True)
-    if problem.retry_after:
-        click.echo(f"  try again in {plain(problem.retry_after)} s", err=True)
+def _help(error: Exception) -> list[str]:
+    if isinstance(error, NobodyThere):
+        return [START_ONE]
+    if isinstance(error, Problem) and error.retry_after:
+        return [f"try again in {error.retry_after} s"]
+    return []

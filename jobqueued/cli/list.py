@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -11,13 +12,17 @@ from jobqueued import clock
 from jobqueued.cli.documents import items, parts, value
 from jobqueued.cli.options import json_option, with_target
 from jobqueued.cli.target import Target
-from jobqueued.cli.text import milliseconds, plain, span
+from jobqueued.cli.text import distance, milliseconds, plain, span
 from jobqueued.client.daemon import Daemon
 from jobqueued.model.job import Status
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 LARGEST_PAGE = 500
 WIDTHS = (36, 10, 5, 8)
-"""Columns before the type, which takes what is left; pages line up below each other."""
+"""Columns before the type; with fixed ones pages line up below each other."""
+SHORTEST_NOTE = len("in 59m 59s")
 
 
 @click.command(name="list")
@@ -27,15 +32,15 @@ WIDTHS = (36, 10, 5, 8)
     multiple=True,
     type=click.Choice([status.value for status in Status]),
     metavar="STATUS",
-    help="May be given several times.",
+    help=f"{', '.join(Status)}; may be given several times.",
 )
-@click.option("--type", metavar="TYPE")
-@click.option("--batch", "batch_id", metavar="ID")
-@click.option("--correlation-id", metavar="TEXT")
-@click.option("--idempotency-key", metavar="TEXT")
-@click.option("--key", metavar="TEXT")
-@click.option("--created-after", metavar="TIME", help="RFC 3339, as 2026-01-31T12:00:00Z.")
-@click.option("--created-before", metavar="TIME")
+@click.option("--type", metavar="TYPE", help="Only of this type.")
+@click.option("--batch", "batch_id", metavar="ID", help="Only of this batch.")
+@click.option("--correlation-id", metavar="TEXT", help="Only with this one.")
+@click.option("--idempotency-key", metavar="TEXT", help="Only with this one.")
+@click.option("--key", metavar="TEXT", help="Only with this one.")
+@click.option("--created-after", metavar="TIME", help="As in 2026-01-31T12:00:00Z.")
+@click.option("--created-before", metavar="TIME", help="The same.")
 @click.option("--limit", type=click.IntRange(1), help="How many (50), unless --all.")
 @click.option("--cursor", metavar="TEXT", help="Go on where an earlier list ended.")
 @click.option("--all", "everything", is_flag=True, help="All of them, page by page.")
@@ -109,33 +114,59 @@ def _print_json(pages: Pages) -> None:
 
 
 def _print_table(pages: Pages) -> None:
-    from jobqueued.cli.screen import console
+    from jobqueued.cli.screen import console, print_table
 
-    screen, found = console(), False
+    screen, widths = console(), (0, 0)
     for page in pages:
         if page:
-            screen.print(_table(page, headed=not found))
-            found = True
-    if not found:
+            jobs = [value(raw) for raw in page]
+            headed = widths == (0, 0)
+            if headed:
+                widths = _last_widths(jobs, screen.width)
+            print_table(screen, _table(jobs, widths, headed))
+    if widths == (0, 0):
         click.echo("no jobs", err=True)
     elif pages.cursor is not None:
         click.echo("there are more: --all lists them, --limit N some", err=True)
 
 
-def _table(page: list[msgspec.Raw], headed: bool) -> object:
+def _last_widths(jobs: list[dict[str, Any]], width: int) -> tuple[int, int]:
+    """Columns for the type and for the note of what the fixed ones leave; 0 leaves the note out."""
+    left = width - sum(WIDTHS) - len(WIDTHS)
+    kind = max(len("TYPE"), *(len(job["type"]) for job in jobs))
+    note = left - kind - 1
+    return (kind, note) if note >= SHORTEST_NOTE else (max(1, min(kind, left)), 0)
+
+
+def _table(jobs: list[dict[str, Any]], last_widths: tuple[int, int], headed: bool) -> Table:
     from jobqueued.cli.screen import status_text, table
 
     drawn = table("ID", "STATUS", "TRIES", "AGE", "TYPE", gap=1)
     drawn.show_header = headed
-    for column, width in zip(drawn.columns, WIDTHS, strict=False):
+    for column, width in zip(drawn.columns, (*WIDTHS, last_widths[0]), strict=True):
         column.width = width
-    for raw in page:
-        job = value(raw)
-        drawn.add_row(
+    if last_widths[1]:
+        drawn.add_column("NOTE", no_wrap=True, overflow="ellipsis", max_width=last_widths[1])
+    for job in jobs:
+        cells = (
             plain(job["id"]),
             status_text(job["status"]),
             str(job["attempt"]),
             span((clock.now() - milliseconds(job["created_at"])) / 1000),
             plain(job["type"]),
+            plain(note_on(job, clock.now())),
         )
+        drawn.add_row(*cells[: len(drawn.columns)])
     return drawn
+
+
+def note_on(job: dict[str, Any], now: int) -> str:
+    """What matters most about a job in its state: when it runs, how far it is, why it died."""
+    status = job["status"]
+    if status in ("scheduled", "retrying"):
+        return distance(job["run_at"], now)
+    if status == "processing" and job["progress"]:
+        return f"{job['progress']['percent']:g} % {job['progress']['message'] or ''}".rstrip()
+    if status == "dead":
+        return ((job["last_error"] or "").strip().splitlines() or [""])[-1]
+    return ""

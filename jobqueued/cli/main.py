@@ -11,11 +11,13 @@ import click
 
 from jobqueued import __version__
 from jobqueued.cli.errors import describe
+from jobqueued.cli.streams import set_up_streams
 from jobqueued.model.errors import JobqueuedError
 
 IO_ERROR = 74
 INTERRUPTED = 130
-BROKEN_PIPE = 1
+BROKEN_PIPE = 141
+"""What a shell makes of SIGPIPE, which ends other tools there."""
 
 COMMANDS = {
     "serve": "jobqueued.cli.serve:serve",
@@ -56,6 +58,14 @@ class LazyGroup(click.Group):
             ctx.fail(f"there is no command {args[0]!r}{_did_you_mean(args[0])}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Click itself would exit with 1, which says that something was refused.
+            _drop_output()
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
+
 
 def _did_you_mean(word: str) -> str:
     from difflib import get_close_matches
@@ -77,6 +87,7 @@ def cli(url: str | None, config: Path | None) -> None:
 
 def main() -> int:
     """Run the command line and answer with its exit code."""
+    set_up_streams()
     try:
         return _run()
     except click.Abort:

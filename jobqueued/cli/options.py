@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from jobqueued.cli.target import Target
+from jobqueued.client.errors import Problem
 
 Command = Callable[..., None]
 
@@ -46,7 +47,10 @@ def with_target(function: Command) -> Command:
     @wraps(function)
     def command(url: str | None, config: Path | None, **values: object) -> None:
         target = Target(url or _given("url"), config or _given("config"))
-        function(target=target, **values)
+        try:
+            function(target=target, **values)
+        except Problem as problem:
+            raise problem.renamed(_option_names()) from problem
 
     return command
 
@@ -55,7 +59,7 @@ def seconds(text: str) -> float:
     """Seconds as a plain number, or a duration such as `5m`."""
     amount = read_seconds(text)
     if amount is None:
-        raise click.BadParameter(f"{text!r} is not a duration: write seconds, or such as 5m")
+        raise click.BadParameter(f"{text!r} is not a duration: write 90s, 5m or 24h")
     return amount
 
 
@@ -69,11 +73,17 @@ def read_seconds(text: str) -> float | None:
         return None
 
 
-def check_ids(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> object:
+def check_ids(ctx: click.Context, param: click.Parameter, value: str | tuple[str, ...]) -> object:
     """Refuse an empty id, as a script with an unset variable sends it."""
-    if "" in value:
+    if "" in ((value,) if isinstance(value, str) else value):
         raise click.BadParameter("a job id cannot be empty", ctx, param)
     return value
+
+
+def _option_names() -> dict[str, str]:
+    """The options of the command by the field of the API that each sets."""
+    options = click.get_current_context().command.params
+    return {each.name: each.opts[-1] for each in options if each.name and each.opts[0][:1] == "-"}
 
 
 def _given(name: str) -> Any:

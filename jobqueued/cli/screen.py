@@ -11,8 +11,8 @@ from rich.text import Text
 
 from jobqueued.cli.text import plain, wants_colour
 
-NARROW = 80
-"""Columns when the output is not a terminal."""
+UNLIMITED = 100_000
+"""Columns when the output is not a terminal: nothing is wrapped or cut for a program."""
 
 COLOURS = {
     "scheduled": "blue",
@@ -30,10 +30,25 @@ COLOURS = {
 def console() -> Console:
     """Where tables are drawn."""
     terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else NARROW
+    width = shutil.get_terminal_size().columns if terminal else UNLIMITED
     return Console(
-        width=width, force_terminal=terminal and wants_colour(), highlight=False, markup=False
+        width=width,
+        force_terminal=terminal and wants_colour(),
+        highlight=False,
+        markup=False,
+        emoji=False,
     )
+
+
+def print_table(screen: Console, drawn: Table) -> None:
+    """Print a table; for programs without the spaces that only fill the last column."""
+    if screen.width != UNLIMITED:
+        screen.print(drawn)
+        return
+    with screen.capture() as capture:
+        screen.print(drawn)
+    for line in capture.get().splitlines():
+        print(line.rstrip(), file=screen.file)
 
 
 def table(*headings: str, gap: int = 2) -> Table:

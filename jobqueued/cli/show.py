@@ -10,8 +10,8 @@ import click
 
 from jobqueued import clock
 from jobqueued.cli.documents import indented, join, one_line, parts, value
-from jobqueued.cli.offline import note_offline, or_from_file
-from jobqueued.cli.options import json_option, with_target
+from jobqueued.cli.offline import or_from_file
+from jobqueued.cli.options import check_ids, json_option, with_target
 from jobqueued.cli.target import Target
 from jobqueued.cli.text import distance, plain, size, span
 from jobqueued.client.daemon import Daemon, job_path
@@ -28,20 +28,20 @@ LONGEST_VALUE = 20
 
 
 @click.command()
-@click.argument("job_id", metavar="ID")
+@click.argument("job_id", metavar="ID", callback=check_ids)
 @json_option
 @with_target
 def show(target: Target, job_id: str, as_json: bool) -> None:
     """Show one job with all its attempts."""
-    body, database = or_from_file(
+    body, offline = or_from_file(
         target, lambda daemon: _ask(daemon, job_id), lambda path: _read(path, job_id)
     )
     if as_json:
         click.echo(body)
     else:
         _draw(parts(body))
-    if database is not None:
-        note_offline(database)
+    if offline is not None:
+        offline.tell()
 
 
 def _ask(daemon: Daemon, job_id: str) -> bytes:
@@ -60,7 +60,7 @@ def _read(database: Path, job_id: str) -> bytes:
 
 
 def _draw(raw: dict[str, msgspec.Raw]) -> None:
-    from jobqueued.cli.screen import console, status_text, table
+    from jobqueued.cli.screen import console, print_table, status_text, table
 
     screen = console()
     job = {name: value(each) for name, each in raw.items() if name not in ("payload", "result")}
@@ -75,7 +75,7 @@ def _draw(raw: dict[str, msgspec.Raw]) -> None:
     head.add_row("payload", _shown(raw["payload"], screen.width - 20))
     if one_line(raw["result"]) != "null":
         head.add_row("result", _shown(raw["result"], screen.width - 20))
-    screen.print(head)
+    print_table(screen, head)
     if job["attempts"]:
         _draw_attempts(screen, job["attempts"])
 
@@ -115,7 +115,7 @@ def _shown(raw: msgspec.Raw, width: int) -> str:
 
 
 def _draw_attempts(screen: Console, attempts: list[dict[str, Any]]) -> None:
-    from jobqueued.cli.screen import table
+    from jobqueued.cli.screen import print_table, table
 
     drawn = table("TRY", "OUTCOME", "STARTED", "TOOK", "EXIT", "MEMORY", "ERROR")
     drawn.columns[-1].no_wrap, drawn.columns[-1].overflow = False, "fold"
@@ -131,7 +131,7 @@ def _draw_attempts(screen: Console, attempts: list[dict[str, Any]]) -> None:
             plain(error[-1]),
         )
     screen.print()
-    screen.print(drawn)
+    print_table(screen, drawn)
 
 
 def _optional(number: Any, words: Any) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobqueued.cli.documents import join
-from jobqueued.cli.offline import note_offline, or_from_file
+from jobqueued.cli.offline import Offline, or_from_file
 from jobqueued.cli.options import json_option, with_target
 from jobqueued.cli.target import Target
 from jobqueued.cli.text import plain, size, span
@@ -27,13 +27,13 @@ BAR = 20
 @with_target
 def status(target: Target, as_json: bool) -> None:
     """Show how the daemon and its queue are."""
-    body, database = or_from_file(target, lambda daemon: daemon.get("/stats").body, _read)
+    body, offline = or_from_file(target, lambda daemon: daemon.get("/stats").body, _read)
     if as_json:
         click.echo(body)
     else:
-        draw(_decoded(body), database)
-    if database is not None:
-        note_offline(database)
+        draw(_decoded(body), offline)
+    if offline is not None:
+        offline.tell()
 
 
 def _read(database: Path) -> bytes:
@@ -48,30 +48,34 @@ def _decoded(body: bytes) -> dict[str, Any]:
     return msgspec.json.decode(body, type=dict[str, Any])
 
 
-def draw(stats: dict[str, Any], database: Path | None) -> None:
+def draw(stats: dict[str, Any], offline: Offline | None) -> None:
     """One screen: state, counts by type, pools."""
     from jobqueued.cli.screen import console
 
     screen = console()
-    screen.print(_state(stats, database))
+    screen.print(state_of(stats, offline))
     screen.print(_waiting(stats))
     screen.print(_store(stats["store"]))
     _draw_types(screen, stats["types"])
     _draw_pools(screen, stats.get("pools") or {})
 
 
-def _state(stats: dict[str, Any], database: Path | None) -> Text:
+def state_of(stats: dict[str, Any], offline: Offline | None) -> Text:
+    """The line at the top: whether a daemon runs and how it is."""
     from rich.text import Text
 
-    if database is not None:
-        return Text.assemble("jobqueued: ", ("not running", "bold red"))
+    if offline is not None:
+        word = "not running" if offline.holder is None else "not answering"
+        return Text.assemble("jobqueued: ", (word, "bold red"))
     word, colour = "ready", "green"
     if stats["draining"]:
         word, colour = "shutting down", "yellow"
     elif not stats["ready"]:
         word, colour = "not ready", "red"
     version, uptime = stats["version"], span(stats["uptime_seconds"])
-    text = Text.assemble(f"jobqueued {version}: ", (word, f"bold {colour}"), f", up {uptime}")
+    process = f", process {stats['pid']}" if "pid" in stats else ""
+    rest = f", up {uptime}{process}"
+    text = Text.assemble(f"jobqueued {version}: ", (word, f"bold {colour}"), rest)
     for reason in stats["reasons"]:
         text.append(f"\n  {plain(reason)}")
     return text
@@ -98,7 +102,7 @@ def _store(store: dict[str, Any]) -> str:
 
 
 def _draw_types(screen: Console, types: dict[str, Any]) -> None:
-    from jobqueued.cli.screen import COLOURS, table
+    from jobqueued.cli.screen import COLOURS, print_table, table
 
     if not types:
         return
@@ -110,7 +114,7 @@ def _draw_types(screen: Console, types: dict[str, Any]) -> None:
     for name in sorted(counts):
         drawn.add_row(plain(name), *(str(counts[name].get(each, 0)) for each in shown))
     screen.print()
-    screen.print(drawn)
+    print_table(screen, drawn)
 
 
 def _any(counts: dict[str, dict[str, int]], status: Status) -> bool:
@@ -118,7 +122,7 @@ def _any(counts: dict[str, dict[str, int]], status: Status) -> bool:
 
 
 def _draw_pools(screen: Console, pools: dict[str, dict[str, int]]) -> None:
-    from jobqueued.cli.screen import table
+    from jobqueued.cli.screen import print_table, table
 
     if not pools:
         return
@@ -126,7 +130,7 @@ def _draw_pools(screen: Console, pools: dict[str, dict[str, int]]) -> None:
     for name, pool in sorted(pools.items()):
         drawn.add_row(plain(name), *_busy(pool["busy"], pool["workers"]))
     screen.print()
-    screen.print(drawn)
+    print_table(screen, drawn)
 
 
 def _busy(busy: int, workers: int) -> tuple[str, str]:

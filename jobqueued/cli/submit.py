@@ -7,10 +7,10 @@ import sys
 
 import click
 
-from jobqueued.cli.documents import one_line, parts, value
+from jobqueued.cli.documents import is_terminal, one_line, parts, value
 from jobqueued.cli.options import json_option, read_seconds, seconds, with_target
 from jobqueued.cli.target import Target
-from jobqueued.cli.text import plain
+from jobqueued.cli.text import coloured, plain
 from jobqueued.cli.waiting import wait_for
 from jobqueued.client.daemon import Answer
 from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
@@ -50,20 +50,24 @@ def wait_time(text: str) -> float:
 @click.argument("payload", metavar="[JSON or -]", required=False)
 @click.option("--priority", type=click.IntRange(0, MAX_PRIORITY), help="0 (last) to 9 (first).")
 @click.option(
-    "--max-retries", type=click.IntRange(0, MAX_RETRIES), help="Attempts after a failure."
+    "--max-retries", type=click.IntRange(0, MAX_RETRIES), help="Attempts after the first."
 )
 @click.option(
-    "--delay", "delay_seconds", type=seconds, metavar="DURATION", help="Run this much later."
+    "--delay",
+    "delay_seconds",
+    type=seconds,
+    metavar="DURATION",
+    help="Run this much later: 90s, 5m, 24h.",
 )
-@click.option("--run-at", metavar="TIME", help="Run at an RFC 3339 time.")
+@click.option("--run-at", metavar="TIME", help="Run then: 2026-01-31T12:00:00Z.")
 @click.option(
     "--expires-in",
     "expires_in_seconds",
     type=seconds,
     metavar="DURATION",
-    help="Not after this time.",
+    help="Do not start it after this time.",
 )
-@click.option("--expires-at", metavar="TIME", help="Do not start after an RFC 3339 time.")
+@click.option("--expires-at", metavar="TIME", help="Do not start it after then.")
 @click.option("--idempotency-key", metavar="TEXT", help="The same key again is the same job.")
 @click.option("--correlation-id", metavar="TEXT", help="Free, for searching.")
 @click.option("--key", metavar="TEXT", help="Free, for limits per key.")
@@ -84,7 +88,11 @@ def submit(
     as_json: bool,
     **fields: object,
 ) -> None:
-    """Submit a job of TYPE; the payload is JSON, `-` reads it from standard input."""
+    """Submit a job and print its id.
+
+    TYPE is a name from the configuration. The payload is JSON; `-` reads it from
+    standard input.
+    """
     daemon = target.daemon()
     body = request_body(type_name, read_payload(payload), fields)
     answer = daemon.post("/jobs", body)
@@ -139,14 +147,20 @@ def _tell_submitted(answer: Answer, as_json: bool) -> None:
 def _tell_ended(answer: Answer, as_json: bool) -> None:
     if as_json:
         click.echo(answer.body)
-    elif sys.stdout.isatty():
+    completed = answer.document()["status"] == "completed"
+    if not completed:
+        click.echo(f"{coloured('error:', 'red')} {ending(answer.body)}", err=True)
+    elif sys.stdout.isatty() and not as_json:
         click.echo(ending(answer.body))
 
 
 def ending(body: bytes) -> str:
     """How a job ended, in a line: its status, then its result or its last error."""
     job = parts(body)
-    status, error = value(job["status"]), value(job["last_error"])
+    status, error = str(value(job["status"])), value(job["last_error"])
     if status == "completed":
-        return f"{status}: {plain(one_line(job['result']))}"
-    return f"{status}: {plain(error)}" if error else str(status)
+        result = one_line(job["result"])
+        return status if result == "null" else f"{status}: {plain(result)}"
+    if not is_terminal(status):
+        status = f"not over yet, {status}"
+    return f"{status}: {plain(error)}" if error else status

@@ -65,7 +65,10 @@ def directory(database: Path) -> Iterator[Finding]:
     """Where the database is kept: writable, on this machine's own disk, with space left."""
     place = database.parent
     existing = _nearest_existing(place)
-    if not os.access(existing, os.W_OK | os.X_OK):
+    if os.statvfs(existing).f_flag & os.ST_RDONLY:
+        fix = "mount it writable; under systemd, name it in ReadWritePaths= of the unit"
+        yield fault("directory", f"{plain(str(existing))} is on a read-only mount", fix)
+    elif not os.access(existing, os.W_OK | os.X_OK):
         fix = "run this as the user the daemon runs as, or give that user the directory"
         yield fault("directory", f"{plain(str(existing))} is not writable", fix)
     elif existing == place:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +13,7 @@ from jobqueued.model.errors import ConfigError
 if TYPE_CHECKING:
     from jobqueued.config import Config
 
+WAY_OUT = "correct it (`jobqueued check`), or name the daemon with --url"
 LOOPBACK_PORT = "127.0.0.1:5627"
 
 # Where the systemd unit puts them; a login shell has no $RUNTIME_DIRECTORY to tell.
@@ -27,11 +27,29 @@ class Target(NamedTuple):
     url: str | None
     config: Path | None
 
+    @property
+    def is_named(self) -> bool:
+        """Whether one daemon and no other is meant, by `--url` or `$JOBQUEUED_URL`."""
+        return bool(self.url or os.environ.get("JOBQUEUED_URL"))
+
+    @property
+    def config_is_named(self) -> bool:
+        """Whether one configuration and no other is meant."""
+        from jobqueued.config.places import CONFIG_VARIABLE
+
+        return self.config is not None or bool(os.environ.get(CONFIG_VARIABLE))
+
     def daemon(self) -> Daemon:
         """A daemon to ask; nothing is sent yet."""
-        told = self.url or os.environ.get("JOBQUEUED_URL")
-        listen = [] if told else self._listen()
-        return Daemon(addresses(self.url, os.environ, listen), os.environ.get("JOBQUEUED_KEY"))
+        try:
+            return self._daemon_at([] if self.is_named else self._places())
+        except ConfigError as error:
+            # In the default places there may be another daemon than the one that is meant.
+            raise ConfigError(f"{error}\n{WAY_OUT}") from error
+
+    def some_daemon(self) -> Daemon:
+        """Whoever is in the default places; good enough to read from while a file is faulty."""
+        return self._daemon_at([*_default_places(), SYSTEM_SOCKET])
 
     def configuration(self) -> Config | None:
         """The configuration in use here, or None where there is none."""
@@ -53,14 +71,11 @@ class Target(NamedTuple):
             return SYSTEM_DATABASE
         return path
 
-    def _listen(self) -> list[str]:
-        config = None
-        if self.config is not None:
-            config = self.configuration()
-        else:
-            # A file that is being edited must not keep anybody from the daemon that runs.
-            with suppress(ConfigError):
-                config = self.configuration()
+    def _daemon_at(self, places: list[str]) -> Daemon:
+        return Daemon(addresses(self.url, os.environ, places), os.environ.get("JOBQUEUED_KEY"))
+
+    def _places(self) -> list[str]:
+        config = self.configuration()
         places = list(config.server.listen) if config else _default_places()
         known = [place for place in places if not place.endswith(":0")]
         return [*known, SYSTEM_SOCKET] if _is_system_wide(config) else known

@@ -13,11 +13,11 @@ from jobqueued.cli.waiting import wait_for
 
 @click.command()
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, callback=check_ids)
-@click.option("--timeout", type=seconds, metavar="DURATION", help="Give up after this time.")
+@click.option("--timeout", type=seconds, metavar="DURATION", help="Give up after: 90s, 5m, 24h.")
 @json_option
 @with_target
 def wait(target: Target, ids: tuple[str, ...], timeout: float | None, as_json: bool) -> None:
-    """Wait for the end of jobs: exit 0 when all completed, 1 when not."""
+    """Wait for the end of jobs; exit 0 when all completed."""
     daemon = target.daemon()
     deadline = None if timeout is None else time.monotonic() + timeout
     statuses = []

@@ -22,11 +22,6 @@ class Address(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the daemon there runs on this machine."""
-        return self.path is not None or self.host in ("localhost", "127.0.0.1", "::1")
-
 
 def parse_url(url: str) -> Address:
     """Read `http://host:port` or `unix:/path`."""

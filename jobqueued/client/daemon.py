@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jobqueued.client.address import Address
-from jobqueued.client.errors import BadAddress, ClientError, Unreachable, problem_from
+from jobqueued.client.errors import BadAddress, ClientError, NobodyThere, Unreachable, problem_from
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
@@ -48,11 +48,6 @@ class Daemon:
         self._headers = {"Connection": "close", "Accept": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key.strip()}"
-
-    @property
-    def is_local(self) -> bool:
-        """Whether this machine is where the daemon should be."""
-        return all(address.is_local for address in self.addresses)
 
     def get(self, path: str, query: Query = (), wait: float = 0.0) -> Answer:
         """Read; `wait` is how long the daemon may hold the answer back."""
@@ -110,7 +105,7 @@ class Daemon:
                 continue
             self.addresses = [address]
             return connection, address
-        raise Unreachable("no daemon answers (" + "; ".join(tried) + ")")
+        raise NobodyThere("no daemon answers (" + "; ".join(tried) + ")")
 
 
 def job_path(job_id: str, action: str = "") -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobqueued.model.errors import JobqueuedError
@@ -19,9 +21,13 @@ class BadAddress(ClientError):
 
 
 class Unreachable(ClientError):
-    """No daemon answers."""
+    """The daemon does not answer, or no longer."""
 
     exit_code = 69
+
+
+class NobodyThere(Unreachable):
+    """No daemon accepts a connection."""
 
 
 class FieldError(NamedTuple):
@@ -49,6 +55,14 @@ class Problem(ClientError):
         self.errors = errors
         self.retry_after = retry_after
 
+    def renamed(self, names: Mapping[str, str]) -> Problem:
+        """The same with other names for the fields, also where a message speaks of one."""
+        errors = tuple(
+            FieldError(names.get(each.field, each.field), _reworded(each.message, names))
+            for each in self.errors
+        )
+        return Problem(self.status, self.code, self.detail, errors, self.retry_after)
+
 
 def problem_from(status: int, reason: str, body: bytes, retry_after: str | None) -> Problem:
     """Read a problem document; anything else becomes one with the bare HTTP status."""
@@ -66,6 +80,11 @@ def problem_from(status: int, reason: str, body: bytes, retry_after: str | None)
         _field_errors(document.get("errors")),
         retry_after,
     )
+
+
+def _reworded(message: str, names: Mapping[str, str]) -> str:
+    # A plain word such as "key" may mean itself.
+    return re.sub(r"\w+_\w+", lambda word: names.get(word[0], word[0]), message)
 
 
 def _field_errors(entries: object) -> tuple[FieldError, ...]:

@@ -1,6 +1,7 @@
 """Configuration: every setting once; load, check, and where things are by default."""
 
 from jobqueued.config.declare import SETTINGS, Setting
+from jobqueued.config.examine import Examined, examine_config
 from jobqueued.config.listen import TcpAddress, UnixAddress, parse_address
 from jobqueued.config.load import load_config, needs_restart
 from jobqueued.config.places import default_socket_path, default_store_path, find_config
@@ -19,6 +20,7 @@ from jobqueued.config.warn import warnings
 __all__ = [
     "SETTINGS",
     "Config",
+    "Examined",
     "PoolSettings",
     "QueueSettings",
     "RetentionSettings",
@@ -30,6 +32,7 @@ __all__ = [
     "UnixAddress",
     "default_socket_path",
     "default_store_path",
+    "examine_config",
     "find_config",
     "format_duration",
     "format_size",

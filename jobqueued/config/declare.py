@@ -248,7 +248,7 @@ SETTINGS: tuple[Setting, ...] = (
         sections=EVERY_TYPE,
         name="cwd",
         kind=FilePath("a directory"),
-        otherwise="chosen by jobqueued",
+        otherwise="the directory the daemon was started in",
         help="The directory the command runs in; relative to the configuration file.",
     ),
     Setting(

@@ -39,8 +39,15 @@ def load_config(path: Path, environment: Mapping[str, str] = os.environ) -> Conf
 
 def build_config(tree: Tree, faults: Faults, environment: Mapping[str, str]) -> Config:
     """Check the merged files and fill in every default."""
-    base = Path(os.path.abspath(tree.main.parent))
-    reader = Reader(tree, faults, base)
+    config = valid_part(tree, faults, environment)
+    faults.raise_any()
+    assert config is not None, "whatever is missing is a fault"
+    return config
+
+
+def valid_part(tree: Tree, faults: Faults, environment: Mapping[str, str]) -> Config | None:
+    """What is left when everything faulty is left out, or None where that is too little."""
+    reader = Reader(tree, faults, Path(os.path.abspath(tree.main.parent)))
     reader.check_top()
     fixed = {name: defaults_of(name) | reader.section(name) for name in FIXED_SECTIONS}
     pools: dict[str, Values] = {DEFAULT_POOL: {}} | reader.named_sections("pools")
@@ -50,8 +57,9 @@ def build_config(tree: Tree, faults: Faults, environment: Mapping[str, str]) -> 
     if tree.complete:
         reader.check_required("types")
         _check_pools(reader, list(pools), defaults, types)
-    _fill_places(reader, fixed, environment)
-    faults.raise_any()
+    placed = _fill_places(reader, fixed, environment)
+    if not (placed and tree.complete and all("command" in set_ for set_ in types.values())):
+        return None
     return Config(
         server=ServerSettings(**fixed["server"]),
         store=StoreSettings(**fixed["store"]),
@@ -88,15 +96,15 @@ def _check_pools(
             reader.fault(keys, f"there is no pool {quoted(pool)}{hint}")
 
 
-def _fill_places(reader: Reader, fixed: dict[str, Values], environment: Mapping[str, str]) -> None:
-    """Settle where the database and the socket are when the files do not say."""
+def _fill_places(reader: Reader, fixed: dict[str, Values], environment: Mapping[str, str]) -> bool:
+    """Settle where the database and the socket are when the files do not say; whether it went."""
     store, server = fixed["store"], fixed["server"]
     if "path" not in store:
         try:
             store["path"] = default_store_path(environment)
         except ConfigError as error:
             reader.fault(("store", "path"), str(error))
-            return
+            return False
     if "listen" not in server:
         socket = default_socket_path(store["path"], environment)
         try:
@@ -104,6 +112,7 @@ def _fill_places(reader: Reader, fixed: dict[str, Values], environment: Mapping[
         except ValueError as error:
             reader.fault(("server", "listen"), f"the default, {shown_path(socket)}, {error}")
         server["listen"] = (f"127.0.0.1:{DEFAULT_PORT}", str(UnixAddress(socket)))
+    return True
 
 
 def _job_type(name: str, defaults: Values, own: Values) -> JobType:

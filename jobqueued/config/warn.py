@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobqueued.config.faults import dotted, quoted
+from jobqueued.config.faults import Keys, dotted, quoted
 from jobqueued.config.load import DEFAULT_POOL
 from jobqueued.config.settings import Config
 from jobqueued.config.units import format_duration, format_size
@@ -17,36 +17,44 @@ from jobqueued.model.job_type import CommandHandler, JobType
 
 LONGEST_PATH = 4096
 
+Doubt = tuple[Keys, str]
+
 
 def warnings(config: Config) -> list[str]:
     """One line for each thing worth a second look; none of them stops the start."""
-    return [*_general(config), *_pools(config), *_types(config)]
+    return [f"{dotted(keys)}: {text}" for keys, text in doubts(config)]
 
 
-def _general(config: Config) -> Iterator[str]:
+def doubts(config: Config) -> Iterator[Doubt]:
+    """The same, with the key that each is about."""
+    yield from _general(config)
+    yield from _pools(config)
+    yield from _types(config)
+
+
+def _general(config: Config) -> Iterator[Doubt]:
     queue, server = config.queue, config.server
     if not config.types:
-        yield "types: no job type is configured, so every submission is refused"
+        yield ("types",), "no job type is configured, so every submission is refused"
     if queue.max_payload > server.max_body:
-        yield (
-            f"queue.max_payload: {format_size(queue.max_payload)} is never reached, because"
-            f" server.max_body is {format_size(server.max_body)}"
-        )
+        most, body = format_size(queue.max_payload), format_size(server.max_body)
+        text = f"{most} is never reached, because server.max_body is {body}"
+        yield ("queue", "max_payload"), text
     if config.store.path.is_dir():
-        yield f"store.path: {config.store.path} is a directory, not a database file"
+        yield ("store", "path"), f"{config.store.path} is a directory, not a database file"
 
 
-def _pools(config: Config) -> Iterator[str]:
+def _pools(config: Config) -> Iterator[Doubt]:
     used = {job_type.pool for job_type in config.types.values()} | {DEFAULT_POOL}
     for name in config.pools:
         if name not in used:
-            yield f"{dotted(('pools', name))}: no job type uses this pool"
+            yield ("pools", name), "no job type uses this pool"
 
 
-def _types(config: Config) -> Iterator[str]:
+def _types(config: Config) -> Iterator[Doubt]:
     for name, job_type in config.types.items():
         for key, problem in _type_problems(job_type):
-            yield f"{dotted(('types', name, *key.split('.')))}: {problem}"
+            yield ("types", name, *key.split(".")), problem
 
 
 def _type_problems(job_type: JobType) -> Iterator[tuple[str, str]]:

@@ -36,10 +36,14 @@ class Dispatcher(Part):
     async def _claim(self, config: Config) -> bool:
         """Start what can be started; whether there was anything."""
         asks = self._asks(config)
-        claimed = await self._shared.store.claim(asks, clock.now()) if asks else []
-        # The configuration may be another by now; what was claimed under this one runs under it.
-        for job in claimed:
-            self._start(job, config.types[job.type])
+        self._shared.claiming = True
+        try:
+            claimed = await self._shared.store.claim(asks, clock.now()) if asks else []
+            # The configuration may be another by now; what was claimed under one runs under it.
+            for job in claimed:
+                self._start(job, config.types[job.type])
+        finally:
+            self._shared.claiming = False
         return bool(claimed)
 
     def _asks(self, config: Config) -> list[Ask]:

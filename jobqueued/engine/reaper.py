@@ -29,6 +29,9 @@ class Reaper(Part):
     async def run_once(self) -> int | None:
         now = clock.now()
         expired = await self._shared.store.expired_leases(now)
+        if self._shared.claiming:
+            # One of them may be about to start here.
+            return now + _LEAST_PAUSE_MS
         # What runs in this process is not lost, however late its lease was extended.
         lost = [job for job in expired if self._shared.running.by_token(job.lease.token) is None]
         if lost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import suppress
 
@@ -241,11 +242,13 @@ class Engine:
             reasons.append("the store has failed")
         elif self.store.disk_full:
             reasons.append("the disk is full")
+        elif self.store.locked:
+            reasons.append("another program holds the database for writing")
         return reasons
 
     def is_making_progress(self) -> bool:
         """Whether dispatcher and writer finish what they begin; feeds the watchdog."""
-        began = [part.busy_since for part in self.parts] + [self.store.busy_since]
+        began = (self.shared.dispatcher.busy_since, self.store.busy_since)
         now = clock.monotonic()
         return all(moment is None or now - moment < _STUCK_SECONDS for moment in began)
 
@@ -258,6 +261,7 @@ class Engine:
         meter = self.shared.meter
         return {
             "version": __version__,
+            "pid": os.getpid(),
             "started_at": clock.rfc3339(self.started_at),
             "uptime_seconds": (now - self.started_at) // 1000,
             "ready": not self.unready_reasons(),

@@ -188,8 +188,9 @@ class Launcher:
 
     def end_everything(self) -> None:
         """Kill and collect every process that came from a handler."""
-        while kill_all(pid for pid in every_pid() if is_child(pid)):
-            os.wait4(-1, 0)
+        while doomed := kill_all(pid for pid in every_pid() if is_child(pid)):
+            for _ in doomed:
+                os.wait4(-1, 0)
 
 
 def received_descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:

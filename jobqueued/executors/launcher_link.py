@@ -131,8 +131,9 @@ class LauncherLink:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._gone.wait()
-        self._hang_up()
-        self._end_all(LauncherLost(f"{self._why_lost} while the handler ran"))
+        # One that does not answer is killed, with all it ran.
+        self._bury()
+        await self._gone.wait()
 
     async def _send(self, data: bytes, descriptors: tuple[int, ...]) -> None:
         if not self._outgoing and self._try_to_send(data, descriptors):

@@ -76,6 +76,10 @@ class Store(Protocol):
         """Whether submissions are refused until there is space again."""
 
     @property
+    def locked(self) -> bool:
+        """Whether another program keeps us from writing."""
+
+    @property
     def failed(self) -> asyncio.Future[StoreError]:
         """Done when the store has stopped because what is on disk is no longer known."""
 

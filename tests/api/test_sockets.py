@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from jobqueued.api.sockets import bind, name_of
+from jobqueued.api import sockets
+from jobqueued.api.sockets import bind, file_of, name_of
 
 
 def test_port_zero_gets_a_port() -> None:
@@ -54,3 +55,43 @@ def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"cannot listen on unix:.*No such file or directory"):
         bind(f"unix:{tmp_path}/nowhere/api.sock")
+
+
+def test_the_socket_of_a_living_daemon_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+    with socket.socket(socket.AF_UNIX) as living:
+        living.bind(str(path))
+        living.listen()
+        with pytest.raises(OSError, match=r"cannot listen on unix:.*a daemon is answering there"):
+            bind(f"unix:{path}")
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(str(path))
+
+
+def test_a_socket_that_is_too_busy_to_accept_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "_PROBE_SECONDS", 0.05)
+    path = tmp_path / "api.sock"
+    with socket.socket(socket.AF_UNIX) as busy, socket.socket(socket.AF_UNIX) as caller:
+        busy.bind(str(path))
+        busy.listen(0)
+        caller.connect(str(path))
+        with pytest.raises(OSError, match="a daemon is answering there"):
+            bind(f"unix:{path}")
+    assert path.exists()
+
+
+def test_only_the_file_that_was_bound_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "api.sock"
+    (bound,) = bind(f"unix:{path}")
+    with bound:
+        own = file_of(bound)
+        path.unlink()
+        own.remove()
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(str(path))
+            own.remove()
+            assert path.exists()
+            file_of(other).remove()
+            assert not path.exists()

@@ -32,6 +32,8 @@ command = ["sh", "-c", "read name; echo \\"$name\\""]
 result = "stdout"
 [types.fail]
 command = ["sh", "-c", "echo it went wrong >&2; exit 3"]
+[types.quiet]
+command = ["true"]
 [types.gate]
 command = ["sh", "-c", "echo at the gate; read word < $GATE; echo $word"]
 [types.report]

@@ -45,3 +45,12 @@ def test_a_copy_serves_like_the_original(own_daemon: Serving) -> None:
         leftover.unlink()
     own_daemon.start()
     assert own_daemon.job(job_id)["status"] == "scheduled"
+
+
+def test_errors_name_the_destination(own_daemon: Serving) -> None:
+    missing = own_daemon.run("backup", "/nowhere/copy.db")
+    assert missing.returncode == 2
+    assert "DEST is /nowhere/copy.db: there is no directory /nowhere" in missing.stderr
+    refused = own_daemon.run("backup", "/proc/copy.db")
+    assert refused.returncode == 74
+    assert refused.stderr.startswith("error: /proc/copy.db: ")

@@ -14,6 +14,7 @@ import pytest
 
 from jobqueued import __version__
 from jobqueued.cli.main import COMMANDS
+from jobqueued.model.job import Status
 from tests.cli.support import Done, environment
 
 Run = Callable[..., Done]
@@ -31,6 +32,23 @@ def test_help_names_every_command(run: Run) -> None:
     assert done.returncode == 0
     listed = done.stdout.split("Commands:\n")[1]
     assert [line.split()[0] for line in listed.splitlines()] == list(COMMANDS)
+    assert [line for line in listed.splitlines() if line.endswith("...")] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("serve", ["SIGTERM", "SIGHUP", "$JOBQUEUED_CONFIG", "/etc/jobqueued/config.toml"]),
+        ("list", [*Status, "2026-01-31T12:00:00Z"]),
+        ("submit", ["90s, 5m, 24h", "2026-01-31T12:00:00Z"]),
+        ("wait", ["90s, 5m, 24h"]),
+        ("logs", ["latest attempt", "every further attempt"]),
+        ("backup", ["To restore", "-wal", "run again"]),
+    ],
+)
+def test_help_tells_what_one_has_to_know(run: Run, command: str, told: list[str]) -> None:
+    shown = " ".join(run(command, "--help").stdout.split())
+    assert [word for word in told if word not in shown] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -46,6 +64,8 @@ def test_every_command_has_help_that_fits(run: Run, command: str) -> None:
     [
         (["stauts"], "did you mean 'status'?"),
         (["show"], "Missing argument 'ID'"),
+        (["show", ""], "a job id cannot be empty"),
+        (["logs", ""], "a job id cannot be empty"),
         (["wait", ""], "a job id cannot be empty"),
         (["cancel", "a", ""], "a job id cannot be empty"),
         (["submit", "hello", "{'a': 1}"], "the payload is not JSON"),
@@ -86,6 +106,7 @@ def test_without_a_daemon_or_a_file_the_exit_is_69(run: Run, arguments: list[str
     assert done.returncode == 69
     expected = "error: no daemon answers (unix:/nowhere/jobqueued.sock: No such file or directory)"
     assert done.stderr.startswith(expected)
+    assert "start one with `jobqueued serve`" in done.stderr
 
 
 def test_progress_without_a_daemon_exits_69(run: Run) -> None:
@@ -111,11 +132,38 @@ def test_the_default_socket_is_in_the_runtime_directory(run: Run, tmp_path: Path
     assert f"(unix:{tmp_path}/jobqueued.sock: No such file" in done.stderr
 
 
-def test_an_unfinished_configuration_does_not_hide_a_daemon(run: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arguments", [["list"], ["submit", "x"], ["cancel", "x"], ["wait", "x"]])
+def test_a_faulty_configuration_leads_to_no_other_daemon(
+    run: Run, tmp_path: Path, arguments: list[str]
+) -> None:
     (tmp_path / "jobqueued.toml").write_text(BROKEN)
-    done = run("list", XDG_RUNTIME_DIR=str(tmp_path))
-    assert f"(unix:{tmp_path}/jobqueued.sock: No such file" in done.stderr
-    assert run("list", "--config", "jobqueued.toml").returncode == 78
+    done = run(*arguments)
+    assert done.returncode == 78
+    assert "timeuot" in done.stderr
+    assert "name the daemon with --url" in done.stderr
+    assert run(*arguments, "--url", "unix:/nowhere").returncode == 69
+
+
+@pytest.mark.parametrize("command", ["list", "status"])
+@pytest.mark.parametrize("text", [BROKEN, None])
+def test_a_named_configuration_is_the_one_that_counts(
+    run: Run, tmp_path: Path, command: str, text: str | None
+) -> None:
+    own = tmp_path / "own.toml"
+    if text is not None:
+        own.write_text(text)
+    for done in (run(command, "--config", "own.toml"), run(command, JOBQUEUED_CONFIG=str(own))):
+        assert done.returncode == 78
+        assert "own.toml: " in done.stderr
+
+
+def test_status_looks_past_a_file_found_by_itself_and_says_so(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobqueued.toml").write_text(BROKEN)
+    done = run("status", XDG_RUNTIME_DIR=str(tmp_path))
+    assert done.returncode == 78
+    assert done.stderr.startswith("note: jobqueued.toml: ")
+    assert "looking in the default places meanwhile" in done.stderr
+    assert f"no daemon answers (unix:{tmp_path}/jobqueued.sock: No such file" in done.stderr
 
 
 def test_check_lists_every_fault(run: Run, tmp_path: Path) -> None:
@@ -135,8 +183,42 @@ def test_check_passes_a_valid_file_and_shows_warnings(run: Run, tmp_path: Path) 
     config.write_text('[types.x]\ncommand = ["not-there-at-all"]\n')
     done = run("check", JOBQUEUED_CONFIG=str(config))
     assert done.returncode == 0
-    assert done.stdout == "configuration is valid: 1 type, 1 pool, 1 file\n"
-    assert "warning: types.x.command" in done.stderr
+    assert done.stdout == f"configuration is valid: {config}: 1 type, 1 pool\n"
+    assert f"warning: {config}: types.x.command" in done.stderr
+    assert run("check", str(config)).stdout == done.stdout
+    assert run("check", str(config), "--config", "own.toml").returncode == 2
+
+
+def test_check_warns_beside_faults_and_names_the_file_of_each(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobqueued.toml").write_text("[queue]\nmax_dept = 3\n")
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "x.toml").write_text('[types.x]\ncommand = ["not-there-at-all"]\n')
+    done = run("check")
+    assert done.returncode == 78
+    assert "error: jobqueued.toml: queue.max_dept" in done.stderr
+    assert "warning: conf.d/x.toml: types.x.command" in done.stderr
+    assert done.stdout == ""
+    document = json.loads(run("check", "--json").stdout)
+    assert document["files"] == ["jobqueued.toml", "conf.d/x.toml"]
+    assert len(document["faults"]) == len(document["warnings"]) == 1
+
+
+def test_check_names_every_file_of_a_valid_configuration(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "jobqueued.toml").write_text("")
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d" / "x.toml").write_text('[types.x]\ncommand = ["true"]\n')
+    told = "configuration is valid: jobqueued.toml, conf.d/x.toml: 1 type, 1 pool\n"
+    assert run("check").stdout == told
+
+
+@pytest.mark.parametrize("text", ["[types.x]\n", "[types.x]\ncommand = 3\n", "types = 3\n", "=\n"])
+def test_check_does_not_guess_where_too_little_is_valid(
+    run: Run, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "jobqueued.toml").write_text(text)
+    done = run("check")
+    assert done.returncode == 78
+    assert "Traceback" not in done.stderr
 
 
 def test_check_without_a_file_says_how_to_get_one(run: Run) -> None:
@@ -186,7 +268,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         check=False,
     )
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_an_interrupt_is_quiet(tmp_path: Path) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.support import Done, Serving
+import pytest
+
+from tests.cli.support import PATIENCE, Done, Serving, environment
 
 
 def levels(done: Done) -> dict[str, str]:
@@ -40,6 +45,36 @@ def test_a_faulty_configuration_exits_1(run: Callable[..., Done], tmp_path: Path
     done = run("doctor", "--config", "jobqueued.toml", "--json", JOBQUEUED_URL="unix:/nowhere")
     assert done.returncode == 1
     assert levels(done)["configuration"] == "fault"
+
+
+def test_a_faulty_configuration_that_was_named_leads_to_no_other_daemon(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    (tmp_path / "own.toml").write_text("[queue]\nmax_dept = 3\n")
+    done = run("doctor", "--config", "own.toml")
+    assert "daemon: not asked, as a faulty configuration does not say where" in done.stdout
+    (tmp_path / "own.toml").rename(tmp_path / "jobqueued.toml")
+    assert "daemon: no daemon answers (" in run("doctor").stdout
+
+
+def test_a_read_only_mount_is_told_from_a_directory_of_somebody_else(tmp_path: Path) -> None:
+    (tmp_path / "jobqueued.toml").write_text(f'[store]\npath = "{tmp_path}/disk/jobs.db"\n')
+    (tmp_path / "disk").mkdir()
+    mount = f'mount -t tmpfs -o ro tmpfs "{tmp_path}/disk" || exit 77; exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"]).returncode != 0:
+        pytest.skip("cannot mount a file system of its own here")
+    done = subprocess.run(
+        [*command, sys.executable, "-m", "jobqueued", "doctor"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 1, done.stderr
+    assert f"fault    directory: {tmp_path}/disk is on a read-only mount" in done.stdout
+    assert "ReadWritePaths=" in done.stdout
 
 
 def test_a_missing_command_is_a_warning(run: Callable[..., Done], tmp_path: Path) -> None:

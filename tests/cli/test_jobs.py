@@ -67,9 +67,28 @@ def test_refusals_name_what_is_wrong(daemon: Serving) -> None:
     assert "greet" in unknown.stderr
     fields = daemon.run("submit", "greet", "--run-at", "soon", "--key", "k" * 300)
     assert fields.returncode == 1
-    assert "\n  run_at: " in fields.stderr
-    assert "\n  key: " in fields.stderr
+    first, second = fields.stderr.splitlines()
+    assert first.startswith("error: --run-at: must be ")
+    assert second.startswith("  --key: must be ")
     assert fields.stdout == ""
+
+
+def test_one_fault_is_told_once_and_in_the_words_of_the_command_line(daemon: Serving) -> None:
+    soon = "2026-01-31T12:00:00Z"
+    done = daemon.run("submit", "greet", "--delay", "5s", "--run-at", soon)
+    assert done.stderr == "error: --run-at: cannot be given together with --delay\n"
+
+
+def test_the_end_of_a_job_that_did_not_complete_is_told_beside_the_output(daemon: Serving) -> None:
+    failed = daemon.run("submit", "fail", "--wait")
+    assert failed.stderr.startswith("error: dead: ")
+    assert "it went wrong" in failed.stderr
+    assert len(failed.stdout.splitlines()) == 1
+    as_json = daemon.run("submit", "fail", "--wait", "--json")
+    assert as_json.stderr == failed.stderr
+    assert json.loads(as_json.stdout)["status"] == "dead"
+    waiting = daemon.run("submit", "greet", "--delay", "1h", "--wait", "0")
+    assert waiting.stderr == "error: not over yet, scheduled\n"
 
 
 def test_a_job_that_is_not_there_is_told(daemon: Serving) -> None:

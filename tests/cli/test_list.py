@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
+from jobqueued.cli.list import note_on
+from jobqueued.cli.text import milliseconds
 from tests.cli.support import Serving
 
 
@@ -58,12 +61,37 @@ def test_all_pages_make_one_document(
 def test_a_table_fits_80_columns_and_keeps_ids_whole(daemon: Serving, ids: list[str]) -> None:
     done = daemon.run("list", "--correlation-id", "listed", "--limit", "5", COLUMNS="30")
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["ID", "STATUS", "TRIES", "AGE", "TYPE"]
+    assert lines[0].split() == ["ID", "STATUS", "TRIES", "AGE", "TYPE", "NOTE"]
     assert [line.split()[0] for line in lines[1:]] == ids[:5]
     assert all(line.split()[1] == "scheduled" for line in lines[1:])
     assert max(map(len, lines)) <= 80
     assert "\x1b" not in done.stdout
     assert "there are more" in done.stderr
+
+
+def test_the_note_says_when_a_job_runs_or_why_it_died(daemon: Serving, ids: list[str]) -> None:
+    waiting = daemon.run("list", "--correlation-id", "listed", "--limit", "1").stdout
+    assert re.search(r" greet +in 59m \d+s$", waiting, re.MULTILINE)
+    daemon.run("submit", "fail", "--wait", "--correlation-id", "fallen")
+    died = daemon.run("list", "--status", "dead", "--correlation-id", "fallen").stdout
+    assert re.search(r" fail .*\S$", died, re.MULTILINE)
+    assert [line for line in died.splitlines() if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "note"),
+    [
+        ({"status": "retrying", "run_at": "2026-01-31T12:05:00.000Z"}, "in 5m"),
+        ({"status": "processing", "progress": None}, ""),
+        ({"status": "processing", "progress": {"percent": 40.0, "message": "on"}}, "40 % on"),
+        ({"status": "processing", "progress": {"percent": 2.5, "message": None}}, "2.5 %"),
+        ({"status": "dead", "last_error": "a\nexit 3\n"}, "exit 3"),
+        ({"status": "dead", "last_error": None}, ""),
+        ({"status": "completed", "last_error": "earlier"}, ""),
+    ],
+)
+def test_notes(fields: dict[str, Any], note: str) -> None:
+    assert note_on(fields, milliseconds("2026-01-31T12:00:00.000Z")) == note
 
 
 def test_an_empty_list_says_so(daemon: Serving) -> None:
@@ -74,4 +102,4 @@ def test_an_empty_list_says_so(daemon: Serving) -> None:
 def test_a_bad_filter_is_refused_by_name(daemon: Serving) -> None:
     done = daemon.run("list", "--created-after", "yesterday")
     assert done.returncode == 1
-    assert "created_after" in done.stderr
+    assert "--created-after: " in done.stderr

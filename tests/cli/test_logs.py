@@ -6,7 +6,12 @@ import json
 import subprocess
 import sys
 
-from tests.cli.support import PATIENCE, Serving, environment
+import click
+
+from jobqueued.cli.logs import follow_apart
+from jobqueued.client.address import Address
+from jobqueued.client.daemon import Daemon
+from tests.cli.support import PATIENCE, Serving, environment, until
 
 
 def test_the_log_of_the_latest_or_of_one_attempt(daemon: Serving) -> None:
@@ -35,3 +40,14 @@ def test_follow_prints_as_it_comes_and_ends_with_the_job(daemon: Serving) -> Non
     daemon.open_gate("passed")
     rest, _ = following.communicate(timeout=PATIENCE)
     assert (rest, following.returncode) == ("passed\n", 0)
+
+
+def test_a_line_tells_attempts_apart(daemon: Serving) -> None:
+    job_id = daemon.submit("fail", "--max-retries", "1")
+    until(lambda: daemon.job(job_id)["status"] == "retrying")
+    client = Daemon([Address(str(daemon.place / "jobqueued.sock"))])
+    chunks = follow_apart(client, job_id)
+    assert next(chunks) == b"it went wrong\n"
+    assert daemon.run("run", job_id).returncode == 0
+    plain = click.unstyle(b"".join(chunks).decode())
+    assert plain == "--- attempt 2 ---\nit went wrong\n"

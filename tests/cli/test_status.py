@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 
+from jobqueued.cli.status import state_of
 from tests.cli.support import Serving
 
 
@@ -20,6 +22,13 @@ def test_one_screen_for_people(daemon: Serving) -> None:
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "\x1b" not in done.stdout
+
+
+def test_the_process_to_send_signals_to_is_shown() -> None:
+    stats = {"version": "1", "ready": True, "draining": False, "uptime_seconds": 61, "reasons": []}
+    assert state_of({**stats, "pid": 4711}, None).plain == (
+        "jobqueued 1: ready, up 1m 1s, process 4711"
+    )
 
 
 def test_the_api_answer_for_programs(daemon: Serving) -> None:
@@ -69,3 +78,44 @@ def test_a_damaged_file_exits_65(own_daemon: Serving) -> None:
     for arguments in (["status"], ["show", "x"], ["doctor"]):
         done = own_daemon.run(*arguments)
         assert done.returncode == 65, done.stderr
+
+
+def test_a_named_daemon_that_is_away_is_not_replaced_by_a_file(own_daemon: Serving) -> None:
+    own_daemon.stop()
+    named = f"unix:{own_daemon.place}/jobqueued.sock"
+    for arguments in (["status"], ["show", "x"]):
+        for done in (
+            own_daemon.run(*arguments, "--url", named),
+            own_daemon.run(*arguments, JOBQUEUED_URL=named),
+        ):
+            assert (done.returncode, done.stdout) == (69, "")
+            assert done.stderr.startswith(f"error: no daemon answers ({named}: ")
+
+
+def test_a_daemon_that_holds_the_file_but_does_not_answer_is_told(own_daemon: Serving) -> None:
+    (own_daemon.place / "jobqueued.sock").unlink()
+    done = own_daemon.run("status")
+    assert done.returncode == 0
+    assert "jobqueued: not answering" in done.stdout
+    held = f"note: process {own_daemon.process.pid} holds the database, but no daemon answers ("
+    assert done.stderr.startswith(held)
+
+
+def test_a_second_daemon_with_another_database_leaves_the_socket_alone(
+    own_daemon: Serving,
+) -> None:
+    config = (own_daemon.place / "jobqueued.toml").read_text().replace("jobs.db", "other.db")
+    (own_daemon.place / "other.toml").write_text(config)
+    done = own_daemon.run("serve", "--config", "other.toml")
+    assert done.returncode == 74
+    assert "jobqueued.sock: a daemon is answering there" in done.stderr
+    assert own_daemon.run("status", "--json").stdout.startswith('{"version"')
+
+
+def test_the_socket_of_another_daemon_outlives_this_one(own_daemon: Serving) -> None:
+    place = own_daemon.place / "jobqueued.sock"
+    place.unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(place))
+        assert own_daemon.stop() == 0
+        assert place.exists()

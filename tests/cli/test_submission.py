@@ -52,7 +52,9 @@ def test_wait_takes_a_time_only_where_one_follows(given: list[str], spelled: lis
     ("status", "result", "error", "words"),
     [
         ("completed", b'{"n": 1.50}', None, 'completed: {"n": 1.50}'),
-        ("completed", b"null", "earlier", "completed: null"),
+        ("completed", b"null", "earlier", "completed"),
+        ("pending", b"null", None, "not over yet, pending"),
+        ("retrying", b"null", "exit 3", "not over yet, retrying: exit 3"),
         ("dead", b"null", "exit 3\nmore", "dead: exit 3\\nmore"),
         ("cancelled", b"null", None, "cancelled"),
     ],

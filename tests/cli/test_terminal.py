@@ -56,7 +56,29 @@ def test_tables_are_never_wider_than_the_terminal(daemon: Serving) -> None:
         assert max(map(len, shown.splitlines())) <= 60
 
 
+def test_a_list_has_a_note_where_there_is_room_for_it(daemon: Serving) -> None:
+    daemon.run("submit", "greet", "--delay", "1h", "--correlation-id", "noted")
+    arguments = ["list", "--correlation-id", "noted"]
+    heading, job = on_terminal(daemon, 80, *arguments, NO_COLOR="1").splitlines()
+    assert heading.split() == ["ID", "STATUS", "TRIES", "AGE", "TYPE", "NOTE"]
+    assert " greet in 59m " in job
+    heading, job = on_terminal(daemon, 70, *arguments, NO_COLOR="1").splitlines()
+    assert heading.split() == ["ID", "STATUS", "TRIES", "AGE", "TYPE"]
+    assert job.split()[-1] == "greet"
+
+
 def test_submit_says_more_to_people(daemon: Serving) -> None:
     shown = on_terminal(daemon, 80, "submit", "greet", '"hi"', "--wait")
     assert shown.splitlines()[1] == 'completed: "hi"'
     assert "submitted, scheduled" in on_terminal(daemon, 80, "submit", "greet", "--delay", "1h")
+
+
+def test_a_type_without_a_result_says_only_that_it_completed(daemon: Serving) -> None:
+    shown = on_terminal(daemon, 80, "submit", "quiet", "--wait")
+    assert shown.splitlines()[1:] == ["completed"]
+
+
+def test_following_ends_with_the_job(daemon: Serving) -> None:
+    job_id = daemon.submit("fail")
+    shown = on_terminal(daemon, 80, "logs", "-f", job_id, NO_COLOR="1")
+    assert shown.splitlines() == ["it went wrong"]

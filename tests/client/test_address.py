@@ -67,11 +67,3 @@ def test_the_environment_wins_over_the_places_of_a_daemon() -> None:
 def test_of_the_places_of_a_daemon_sockets_come_first() -> None:
     found = addresses(None, {"JOBQUEUED_URL": ""}, LISTEN)
     assert found == [Address("/run/own.sock"), Address(None, "127.0.0.1", 5627)]
-
-
-@pytest.mark.parametrize(
-    ("url", "local"),
-    [("unix:/x", True), ("http://[::1]:1", True), ("http://192.0.2.1:80", False)],
-)
-def test_an_address_knows_whether_it_is_on_this_machine(url: str, local: bool) -> None:
-    assert parse_url(url).is_local is local

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import venv
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,27 @@ def test_every_target_has_a_line_of_help() -> None:
     assert declared is not None
     shown = re.findall(r"^  (\w+)", help_text(), re.MULTILINE)
     assert sorted(shown) == sorted(declared[1].split())
+
+
+@pytest.mark.parametrize("target", ["check", "lock"])
+def test_a_python_without_pip_is_told_before_anything_is_done(tmp_path: Path, target: str) -> None:
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    bare = tmp_path / "bare"
+    venv.create(bare, with_pip=False)
+    environment = tmp_path / "environment"
+    done = subprocess.run(
+        ["make", target, f"PYTHON={bare}/bin/python", f"VENV={environment}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 2
+    assert "has no pip" in done.stderr
+    assert "apt install python3-pip" in done.stderr
+    assert done.stdout == ""
+    assert not environment.exists()
 
 
 def test_automation_runs_the_test_command_of_the_readme_and_nothing_else() -> None:

@@ -14,8 +14,8 @@ Row = tuple[Any, ...]
 Lane = tuple[str, str, int]
 Delta = dict[Lane, int]
 
-INSERT_SIZES = (128, 64, 32, 16, 8, 4, 2, 1)
-"""Rows a statement inserts: few sizes, so that every statement is prepared once."""
+MOST_ROWS = 32
+"""Rows one statement inserts at most; each number of rows is a statement of its own to prepare."""
 
 
 class JobCounts:
@@ -80,12 +80,9 @@ class Transaction:
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Insert rows, many in one statement: each statement costs a change of thread."""
-        place = 0
-        for size in INSERT_SIZES:
-            while len(rows) - place >= size:
-                some = rows[place : place + size]
-                self.execute(_insertion(name, size), [value for row in some for value in row])
-                place += size
+        for place in range(0, len(rows), MOST_ROWS):
+            some = rows[place : place + MOST_ROWS]
+            self.execute(_insertion(name, len(some)), [value for row in some for value in row])
 
     def added(self, lane: Lane, number: int) -> None:
         """Note so many new jobs."""

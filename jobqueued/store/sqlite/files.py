@@ -12,7 +12,7 @@ from jobqueued.model.errors import StoreBusy
 
 RESERVE_BYTES = 8 * 1024 * 1024
 ROOM_TO_OPEN = 1024 * 1024
-_LOCK_PATIENCE = 5.0
+_LOCK_PATIENCE = 30.0
 
 
 class InstanceLock:
@@ -78,7 +78,15 @@ def _alive(pid: int | None) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Dead, though its parent has not noticed yet."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 class Reserve:

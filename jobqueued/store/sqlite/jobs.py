@@ -17,6 +17,8 @@ from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
 
 _SELECT = SQL["select_jobs"]
+MOST_PAGE_BYTES = 1024 * 1024
+"""Of payloads and results; a page ends early rather than take all memory."""
 _PAGE = 50
 _TEXT = {status: status.value for status in Status}
 """Plain text: binding anything else to a statement takes SQLite's module much longer."""
@@ -146,13 +148,21 @@ def list_jobs(
     connection: sqlite3.Connection, query: JobQuery, counts: Mapping[str, int]
 ) -> JobPage:
     """One page; `counts` says how many jobs each status has."""
-    rows: list[tuple[Any, ...]] = []
+    places: list[int] = []
     for source, condition in _sources(query, counts):
-        rows += _newest(connection, query, source, condition)
-    # Ids sort by time. Each source gave its newest, so the newest of all are among them.
-    rows.sort(key=lambda row: str(row[0]), reverse=True)
-    jobs = [job_from(row) for row in rows[: query.limit]]
-    return JobPage(jobs, jobs[-1].id if len(rows) > query.limit else None)
+        places += _newest(connection, query, source, condition)
+    # Each source gave its newest, so the newest of all are among them.
+    places.sort(reverse=True)
+    jobs, size = [], 0
+    for seq in places[: query.limit]:
+        row = connection.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchone()
+        if row is not None:
+            jobs.append(job_from(row))
+            size += len(jobs[-1].payload) + len(jobs[-1].result or b"")
+        if size > MOST_PAGE_BYTES:
+            break
+    more = len(places) > len(jobs) > 0
+    return JobPage(jobs, jobs[-1].id if more else None)
 
 
 def _sources(query: JobQuery, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
@@ -180,14 +190,14 @@ def _is_walked(status: str, counts: Mapping[str, int]) -> bool:
 
 def _newest(
     connection: sqlite3.Connection, query: JobQuery, source: str, condition: str
-) -> list[tuple[Any, ...]]:
+) -> list[int]:
     conditions, values = _conditions(query)
     where = " AND ".join([condition, *conditions])
-    # Found before they are joined: where there is something to sort, it is not the payloads.
-    found = f"SELECT seq FROM {source} WHERE {where} ORDER BY seq DESC LIMIT ?"
-    return connection.execute(
-        f"{_SELECT} WHERE seq IN ({found})", (*values, query.limit + 1)
+    rows = connection.execute(
+        f"SELECT seq FROM {source} WHERE {where} ORDER BY seq DESC LIMIT ?",
+        (*values, query.limit + 1),
     ).fetchall()
+    return [row[0] for row in rows]
 
 
 def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:

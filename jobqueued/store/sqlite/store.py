@@ -21,6 +21,7 @@ from jobqueued.store.sqlite.connection import (
     Readers,
     connect,
     explain,
+    is_fatal,
     open_reader,
     open_writer,
 )
@@ -33,7 +34,8 @@ from jobqueued.store.sqlite.writer import Writer
 T = TypeVar("T")
 log = logging.getLogger("jobqueued.store")
 
-_READERS = 2
+_READERS = 3
+"""One of them for the engine alone."""
 _MANY = 500
 """Rows one verb touches at most, so that no transaction holds up the others for long."""
 
@@ -42,7 +44,8 @@ class SqliteStore:
     """All of the Store interface over one file; the caller holds the instance lock."""
 
     def __init__(
-        self, path: Path, durability: str, connection: Connection, writer: Writer, readers: Readers,
+        self, path: Path, durability: str, connection: Connection, writer: Writer,
+        readers: list[Connection],
         last_place: int,
     ) -> None:  # fmt: skip
         self.path = path
@@ -50,7 +53,8 @@ class SqliteStore:
         self.writer = writer
         self.last_place = last_place
         self._connection = connection
-        self._readers = readers
+        self._readers = Readers(readers[1:])
+        self._own_reader = Readers(readers[:1])
 
     @classmethod
     async def open(cls, path: Path, durability: str = "full") -> SqliteStore:
@@ -82,7 +86,7 @@ class SqliteStore:
             readers.append(await connect(partial(open_reader, path)))
             opened.push_async_callback(readers[-1].close)
         writer = Writer(connection, path, counts, Reserve(path))
-        return cls(path, durability, connection, writer, Readers(readers), last_place)
+        return cls(path, durability, connection, writer, readers, last_place)
 
     @property
     def counts(self) -> JobCounts:
@@ -91,6 +95,10 @@ class SqliteStore:
     @property
     def disk_full(self) -> bool:
         return self.writer.disk_full
+
+    @property
+    def locked(self) -> bool:
+        return self.writer.locked
 
     @property
     def failed(self) -> asyncio.Future[StoreError]:
@@ -117,9 +125,18 @@ class SqliteStore:
         return self.writer.write(work, essential=essential)
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await self._read_through(self._readers, work)
+
+    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Read for the engine, which does not queue up behind callers."""
+        return await self._read_through(self._own_reader, work)
+
+    async def _read_through(self, readers: Readers, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            return await self._readers.run(work)
+            return await readers.run(work)
         except sqlite3.Error as error:
+            if is_fatal(error):
+                self.writer.fail(explain(self.path, error))
             raise explain(self.path, error) from error
 
     async def submit(
@@ -175,13 +192,13 @@ class SqliteStore:
         await self._write(lambda tx: leases.keep_log(tx, lease, output), essential=False)
 
     async def held_by_daemon(self) -> list[Held]:
-        return await self._read(leases.read_held)
+        return await self._look(leases.read_held)
 
     async def expired_leases(self, now: int) -> list[Held]:
-        return await self._read(lambda c: leases.read_expired(c, now, _MANY))
+        return await self._look(lambda c: leases.read_expired(c, now, _MANY))
 
     async def next_lease_expiry(self) -> int | None:
-        return await self._read(lambda c: _one(c, "next_lease_expiry"))
+        return await self._look(lambda c: _one(c, "next_lease_expiry"))
 
     async def promote(self, now: int) -> int:
         return await self._write(lambda tx: due.promote(tx, now, _MANY), essential=False)
@@ -190,7 +207,7 @@ class SqliteStore:
         return await self._write(lambda tx: due.expire(tx, now, _MANY), essential=False)
 
     async def next_due(self) -> int | None:
-        return await self._read(due.next_due)
+        return await self._look(due.next_due)
 
     async def remove_outlived(self, retained: Retained, now: int) -> int:
         return await self._write(
@@ -201,7 +218,7 @@ class SqliteStore:
         return await self._write(retention.give_back_space, essential=False)
 
     async def next_outlived(self, retained: Retained) -> int | None:
-        return await self._read(lambda c: retention.next_outlived(c, retained))
+        return await self._look(lambda c: retention.next_outlived(c, retained))
 
     async def oldest_pending(self) -> int | None:
         lanes = list(self.counts.pending_lanes())
@@ -211,6 +228,7 @@ class SqliteStore:
         """Readers first, so that the writer's close is the one that checkpoints."""
         await self.writer.close()
         await self._readers.close()
+        await self._own_reader.close()
         await self._connection.close()
 
 

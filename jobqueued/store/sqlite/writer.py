@@ -56,6 +56,7 @@ class Group:
     results: list[Any]
     delta: Delta
     disk_full: bool = False
+    locked: bool = False
     fatal: StoreError | None = None
     log_bytes: int = 0
 
@@ -66,6 +67,8 @@ class Writer:
     def __init__(self, connection: Connection, path: Path, counts: JobCounts, reserve: Reserve):
         self.counts = counts.copy()
         self.disk_full = not reserve.take()
+        self.locked = False
+        """Whether another program held the file when we last tried to write."""
         self.commits = 0
         self.commit_seconds = 0.0
         self.busy_since: float | None = None
@@ -73,7 +76,7 @@ class Writer:
         self.failed: asyncio.Future[StoreError] = asyncio.get_running_loop().create_future()
         self._connection = connection
         self._path = path
-        self._wal = path.with_name(path.name + "-wal")
+        self._wal = f"{path}-wal"
         self._wal_inode = _size_and_inode(self._wal)[1]
         self._cut_after = 0.0
         self.thread_counts = counts
@@ -117,7 +120,7 @@ class Writer:
             await self._serve()
         except Exception as error:
             log.exception("the writer failed")
-            self._fail(StoreUnavailable(f"the writer failed: {error}"))
+            self.fail(StoreUnavailable(f"the writer failed: {error}"))
 
     async def _serve(self) -> None:
         while not self.failed.done():
@@ -142,12 +145,13 @@ class Writer:
     def _written(self, calls: list[Call], group: Group) -> None:
         """Back in the event loop: everybody of a group gets an answer."""
         self.counts.apply(group.delta)
+        self.locked = group.locked
         if group.disk_full:
             self._enter_full_disk()
         for call, result in zip(calls, group.results, strict=False):
             self._answer(call, result)
         if group.fatal is not None:
-            self._fail(group.fatal)
+            self.fail(group.fatal)
 
     def _answer(self, call: Call, result: Any) -> None:
         if isinstance(result, _NOT_NOW) and call.essential and not self._closing:
@@ -159,8 +163,10 @@ class Writer:
         else:
             call.answer.set_result(result)
 
-    def _fail(self, error: StoreError) -> None:
+    def fail(self, error: StoreError) -> None:
         """Nothing more is written: what is on disk shows after a restart."""
+        if self.failed.done():
+            return
         log.critical("store failed: %s", error)
         for call in (*self._group, *self._waiting):
             if not call.answer.done():
@@ -223,7 +229,8 @@ class Writer:
                 return Group([], {}, fatal=explain(self._path, error))
             result = explain(self._path, error) if isinstance(error, sqlite3.Error) else error
             if len(calls) == 1 or is_busy(error):
-                return Group([result] * len(calls), {}, disk_full=is_disk_full(error))
+                full, locked = is_disk_full(error), is_busy(error)
+                return Group([result] * len(calls), {}, full, locked)
         return self._one_by_one(connection, calls)
 
     def _transact(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
@@ -258,14 +265,14 @@ class Writer:
             done = await self._connection.run(_cut_log)
         except sqlite3.Error as error:
             if is_fatal(error):
-                return self._fail(explain(self._path, error))
+                return self.fail(explain(self._path, error))
             done = False
             log.warning("checkpoint put off: %s", error)
         # A reader that is in the way is over soon.
         self._cut_after = 0.0 if done else monotonic() + _CUT_AGAIN_SECONDS
 
 
-def _size_and_inode(path: Path) -> tuple[int, int]:
+def _size_and_inode(path: str) -> tuple[int, int]:
     try:
         found = os.stat(path)
     except FileNotFoundError:
