@@ -20,6 +20,9 @@ from jobqueued.api.server import HttpServer
 from jobqueued.config import Config, TcpAddress, load_config, needs_restart, parse_address
 from jobqueued.engine.service import Engine
 from jobqueued.executors.command import CommandExecutor
+from jobqueued.executors.http import HttpExecutor
+from jobqueued.executors.interface import Executor
+from jobqueued.executors.python import PythonExecutor
 from jobqueued.model.errors import ConfigError, JobqueuedError
 from jobqueued.observe.log import set_up_log
 from jobqueued.store.sqlite.files import InstanceLock
@@ -88,8 +91,8 @@ class Daemon:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_stop)
         self.store = await self._open_store()
-        self.executor = CommandExecutor(pass_fds=(self._lock.fd,))
-        self.engine = Engine(config, self.store, {"command": self.executor})
+        self._executors = self._make_executors()
+        self.engine = Engine(config, self.store, self._executors)
         self.http = HttpServer(self.engine, config.server.listen, passed_sockets())
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         try:
@@ -104,6 +107,15 @@ class Daemon:
         gc.freeze()
         gc.set_threshold(_COLLECT_AFTER)
         self._announce_start()
+
+    def _make_executors(self) -> dict[str, Executor]:
+        held = (self._lock.fd,)
+        python = PythonExecutor(
+            held,
+            on_progress=lambda *report: self.engine.note_progress(*report),
+            on_extend=lambda *wish: self.engine.extend_attempt(*wish),
+        )
+        return {"command": CommandExecutor(held), "http": HttpExecutor(), "python": python}
 
     async def _open_store(self) -> SqliteStore:
         """A migration with its backup may take minutes: systemd is asked for patience."""
@@ -167,7 +179,7 @@ class Daemon:
     async def _stop_at_once(self) -> None:
         log.critical("stopping at once: %s", self.store.failed.result())
         _end_for_certain(_LAST_RESORT_SECONDS)
-        self.engine.shared.draining = True
+        self.engine.drain()
         self.engine.shared.running.stop_all(kill=True)
         await self._close()
 
@@ -179,7 +191,7 @@ class Daemon:
         self._systemd.extend(limit)
         _end_for_certain(limit)
         self._stage("refuse", "no more submissions")
-        self.engine.shared.draining = True
+        self.engine.drain()
         self._stage("hold", "no more claims")
         await self.engine.shared.dispatcher.stop()
         self._stage("drain", f"waiting for {len(running)} running jobs")
@@ -217,7 +229,8 @@ class Daemon:
         with suppress(TimeoutError):
             async with asyncio.timeout(_FLUSH_SECONDS):
                 await self.engine.close()
-        await self.executor.close()
+        for executor in self._executors.values():
+            await executor.close()
         self._stage("close", "closing connections and the database")
         await self.http.close()
         await self.store.close()

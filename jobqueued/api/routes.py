@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from jobqueued.api import batches, health, jobs, leases, logs, queries, submissions, wire
+from jobqueued.api import batches, health, jobs, leases, logs, queries, submissions, wire, work
 from jobqueued.api.calls import Handler
 from jobqueued.api.fields import Fields
 from jobqueued.api.queries import Parameters
@@ -125,6 +125,27 @@ SERVICE_ROUTES: tuple[Route, ...] = (
         {200: None},
         (400, 404),
         query=queries.LOG,
+    ),
+    Route(
+        "POST",
+        "/leases",
+        "lease_jobs",
+        work.lease_jobs,
+        "Lease jobs to a remote worker, at once or when they come",
+        {200: wire.WireLeasedJobs},
+        (400, 413, 415),
+        body=work.POLL,
+    ),
+    Route(
+        "POST",
+        "/leases/settle",
+        "settle_leases",
+        work.settle_leases,
+        "Report what became of leased jobs; a late report changes nothing",
+        {200: wire.WireSettledLeases},
+        (400, 413, 415),
+        body=work.SETTLE,
+        lists={"leases": work.REPORT},
     ),
     Route(
         "POST",

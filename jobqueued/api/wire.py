@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from jobqueued import clock
-from jobqueued.model.job import Attempt, Batch, Job
+from jobqueued.model.job import Attempt, Batch, Claimed, Job
+from jobqueued.model.job_type import JobType
 from jobqueued.model.submission import BeatAnswer, JobPage, Submitted
 
 encode = msgspec.json.Encoder().encode
@@ -51,6 +53,42 @@ class WireJob(msgspec.Struct, rename={"kind": "type"}):
     progress: WireProgress | None
     result: Raw | None
     last_error: str | None
+
+
+class WireLease(msgspec.Struct):
+    """The right to report what became of an attempt, and until when it holds.
+
+    It can be extended up to the deadline, which is when the attempt times out.
+    """
+
+    token: str
+    expires_at: str
+    deadline: str
+
+
+class WireLeasedJob(WireJob):
+    """A job for a remote worker."""
+
+    lease: WireLease
+
+
+class WireLeasedJobs(msgspec.Struct):
+    """Jobs for a remote worker, best first; none when there was nothing to do."""
+
+    jobs: list[WireLeasedJob]
+
+
+class WireSettled(msgspec.Struct):
+    """Whether an outcome was recorded: `ok` or `stale`."""
+
+    token: str
+    status: str
+
+
+class WireSettledLeases(msgspec.Struct):
+    """Leases in the order they were sent."""
+
+    leases: list[WireSettled]
 
 
 class WireJobPage(msgspec.Struct):
@@ -173,10 +211,33 @@ def beats_json(answers: Iterable[BeatAnswer]) -> bytes:
     )
 
 
+def leased_json(claimed: Iterable[Claimed], types: Mapping[str, JobType]) -> bytes:
+    """Jobs for a remote worker."""
+    jobs = [_leased(one, one.job, types.get(one.type)) for one in claimed if one.job]
+    return encode(WireLeasedJobs(jobs))
+
+
+def _leased(claimed: Claimed, job: Job, job_type: JobType | None) -> WireLeasedJob:
+    expires_at = job.lease_expires_at or claimed.started_at
+    deadline = expires_at if job_type is None else claimed.started_at + job_type.timeout
+    lease = WireLease(claimed.lease.token, _time(expires_at), _time(deadline))
+    return WireLeasedJob(*(*_fields(job), lease))
+
+
+def settled_json(tokens: Iterable[str], recorded: Iterable[bool]) -> bytes:
+    """Whether each outcome was recorded."""
+    pairs = zip(tokens, recorded, strict=True)
+    return encode(WireSettledLeases([WireSettled(t, "ok" if was else "stale") for t, was in pairs]))
+
+
 def wire_job(job: Job) -> WireJob:
     """A job as it is sent."""
+    return WireJob(*_fields(job))
+
+
+def _fields(job: Job) -> tuple[Any, ...]:
     progress = job.progress
-    return WireJob(
+    return (
         job.id,
         job.type,
         job.status,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from jobqueued.cli.text import coloured, plain
-from jobqueued.client.errors import NobodyThere, Problem
+from jobqueued.client.errors import NotConnected, Problem
 
 START_ONE = "start one with `jobqueued serve`, or name another with --url"
 
@@ -38,7 +38,7 @@ def _words(error: Exception) -> list[str]:
 
 
 def _help(error: Exception) -> list[str]:
-    if isinstance(error, NobodyThere):
+    if isinstance(error, NotConnected):
         return [START_ONE]
     if isinstance(error, Problem) and error.retry_after:
         return [f"try again in {error.retry_after} s"]

@@ -32,6 +32,7 @@ COMMANDS = {
     "cancel": "jobqueued.cli.act:cancel",
     "run": "jobqueued.cli.act:run",
     "backup": "jobqueued.cli.backup:backup",
+    "work": "jobqueued.cli.work:work",
     "progress": "jobqueued.cli.progress:progress",
     "doctor": "jobqueued.cli.doctor:doctor",
 }

@@ -59,7 +59,7 @@ class Target(NamedTuple):
             path = find_config(self.config)
         except ConfigError:
             return None
-        return load_config(path)
+        return load_config(path, with_secrets=False)
 
     def database(self) -> Path:
         """The database file of the configuration, else the one in its default place."""

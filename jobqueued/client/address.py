@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from jobqueued.client.errors import BadAddress
+
+SOCKET_NAME = "jobqueued.sock"
+LOOPBACK = "127.0.0.1:5627"
 
 
 class Address(NamedTuple):
@@ -49,6 +53,34 @@ def addresses(
     sockets = [place for place in listen if place.startswith("unix:")]
     ports = [f"http://{place}" for place in listen if not place.startswith("unix:")]
     return [parse_url(place) for place in sockets + ports]
+
+
+def places(url: str | Sequence[Address] | None) -> list[Address]:
+    """The places a library tries: those given, else $JOBQUEUED_URL, else the default ones."""
+    if url is not None and not isinstance(url, str):
+        return list(url)
+    return addresses(url, os.environ, default_places(os.environ))
+
+
+def default_key() -> str | None:
+    """$JOBQUEUED_KEY."""
+    return os.environ.get("JOBQUEUED_KEY")
+
+
+def default_places(environment: Mapping[str, str]) -> list[str]:
+    """Where a daemon listens when nobody says: its user's socket, the system's, the loopback."""
+    socket = f"unix:{_own_directory(environment)}/{SOCKET_NAME}"
+    return [socket, f"unix:/run/jobqueued/{SOCKET_NAME}", LOOPBACK]
+
+
+def _own_directory(environment: Mapping[str, str]) -> str:
+    runtime = environment.get("RUNTIME_DIRECTORY", "").split(":")[0]
+    session = environment.get("XDG_RUNTIME_DIR", "")
+    if runtime or os.path.isabs(session):
+        return os.path.abspath(runtime or session)
+    state = environment.get("XDG_STATE_HOME", "")
+    home = environment.get("HOME") or os.path.expanduser("~")
+    return os.path.join(state if os.path.isabs(state) else f"{home}/.local/state", "jobqueued")
 
 
 def _parse_socket(url: str) -> Address:

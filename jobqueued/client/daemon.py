@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jobqueued.client.address import Address
-from jobqueued.client.errors import BadAddress, ClientError, NobodyThere, Unreachable, problem_from
+from jobqueued.client.errors import BadAddress, ClientError, NotConnected, Unreachable, problem_from
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
@@ -105,7 +105,7 @@ class Daemon:
                 continue
             self.addresses = [address]
             return connection, address
-        raise NobodyThere("no daemon answers (" + "; ".join(tried) + ")")
+        raise NotConnected("no daemon answers (" + "; ".join(tried) + ")")
 
 
 def job_path(job_id: str, action: str = "") -> str:

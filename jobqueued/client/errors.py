@@ -26,8 +26,8 @@ class Unreachable(ClientError):
     exit_code = 69
 
 
-class NobodyThere(Unreachable):
-    """No daemon accepts a connection."""
+class NotConnected(Unreachable):
+    """No daemon accepts a connection; nothing was sent."""
 
 
 class FieldError(NamedTuple):

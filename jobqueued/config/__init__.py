@@ -1,10 +1,11 @@
 """Configuration: every setting once; load, check, and where things are by default."""
 
-from jobqueued.config.declare import SETTINGS, Setting
+from jobqueued.config.declare import SETTINGS
 from jobqueued.config.examine import Examined, examine_config
 from jobqueued.config.listen import TcpAddress, UnixAddress, parse_address
 from jobqueued.config.load import load_config, needs_restart
 from jobqueued.config.places import default_socket_path, default_store_path, find_config
+from jobqueued.config.setting import Setting
 from jobqueued.config.settings import (
     Config,
     PoolSettings,

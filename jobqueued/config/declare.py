@@ -6,35 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from jobqueued.config.kinds import Choice, Duration, FilePath, Kind, Name, Number, Size, Whole
-from jobqueued.config.lists import Addresses, Command, Environment, ExitCodes
+from jobqueued.config.declare_handlers import CHOOSING_SETTINGS, REFINING_SETTINGS
+from jobqueued.config.kinds import Choice, Duration, FilePath, Name, Number, Size, Whole
+from jobqueued.config.lists import Addresses
+from jobqueued.config.setting import EVERY_TYPE, POOL, TYPE, Setting
 from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
-
-POOL = "pools.NAME"
-TYPE = "types.NAME"
-DEFAULTS = "defaults"
-EVERY_TYPE = (DEFAULTS, TYPE)
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting; `default` is written as in the file, `otherwise` says what holds without one."""
-
-    sections: tuple[str, ...]
-    name: str
-    kind: Kind
-    help: str
-    default: Any = None
-    otherwise: str = ""
-    required: bool = False
-    needs_restart: bool = False
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The dotted keys under which it can be set: `defaults.timeout`, `types.NAME.timeout`."""
-        return tuple(f"{section}.{self.name}" for section in self.sections)
-
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -145,14 +121,7 @@ SETTINGS: tuple[Setting, ...] = (
         default=0.8,
         help="Largest share of the workers for one type, where the pool serves several.",
     ),
-    Setting(
-        sections=(TYPE,),
-        name="command",
-        kind=Command(),
-        required=True,
-        otherwise="it must be set",
-        help="The program that runs a job, and its arguments; no shell is involved.",
-    ),
+    *CHOOSING_SETTINGS,
     Setting(
         sections=EVERY_TYPE,
         name="pool",
@@ -217,61 +186,13 @@ SETTINGS: tuple[Setting, ...] = (
         help="How long a job stays with a worker that shows no life; extended while it lives.",
     ),
     Setting(
-        sections=EVERY_TYPE,
-        name="kill_grace",
-        kind=Duration("0s", "1h"),
-        default="5s",
-        help="Time between SIGTERM and SIGKILL when a job is stopped.",
-    ),
-    Setting(
-        sections=EVERY_TYPE,
-        name="fatal_exit_codes",
-        kind=ExitCodes(),
-        default=[64, 65],
-        help="Exit codes that end a job at once, without further attempts.",
-    ),
-    Setting(
-        sections=EVERY_TYPE,
-        name="memory",
-        kind=Size("1MiB", "16TiB"),
-        otherwise="no limit",
-        help="Most memory each process of a job may use.",
-    ),
-    Setting(
-        sections=EVERY_TYPE,
-        name="env",
-        kind=Environment(),
-        otherwise="none",
-        help="Variables for the command; those of [defaults] and of the type are joined.",
-    ),
-    Setting(
-        sections=EVERY_TYPE,
-        name="cwd",
-        kind=FilePath("a directory"),
-        otherwise="the directory the daemon was started in",
-        help="The directory the command runs in; relative to the configuration file.",
-    ),
-    Setting(
-        sections=EVERY_TYPE,
-        name="user",
-        kind=Name("a user"),
-        otherwise="the user jobqueued runs as",
-        help="The user the command runs as; needs a daemon that runs as root.",
-    ),
-    Setting(
         sections=(TYPE,),
         name="max_running",
         kind=Whole(1, 1000),
         otherwise="no limit but the pool's",
         help="How many jobs of the type run at the same time, at most.",
     ),
-    Setting(
-        sections=(TYPE,),
-        name="result",
-        kind=Choice(("stdout",)),
-        otherwise="no result",
-        help="stdout: what the command prints is the job's result.",
-    ),
+    *REFINING_SETTINGS,
 )
 
 

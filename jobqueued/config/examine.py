@@ -28,7 +28,8 @@ def examine_config(path: Path, environment: Mapping[str, str] = os.environ) -> E
     """Look at the configuration without taking anything amiss."""
     faults, cautions = Faults(), Faults()
     tree = read_files(path, faults)
-    config = valid_part(tree, faults, environment)
+    # Who checks may be another user than the daemon, and has not its credentials.
+    config = valid_part(tree, faults, environment, unreadable=cautions)
     for keys, text in doubts(config) if config else ():
         cautions.add_key(tree.origin(keys), keys, text)
     return Examined(tuple(tree.files), faults.lines, cautions.lines, config)

@@ -11,8 +11,8 @@ from jobqueued.config.faults import Faults, Keys, shown_path
 
 DROP_IN_DIRECTORY = "conf.d"
 
-DEEPEST = 4
-"""Levels that are merged, as in `types.NAME.env.LANG`; what is deeper is one value."""
+DEEPEST = 5
+"""Levels that are merged, as in `types.NAME.http.headers.Accept`; what is deeper is one value."""
 
 
 class Tree:

@@ -12,6 +12,8 @@ import msgspec
 from jobqueued.config.faults import Invalid, did_you_mean, quoted, show
 from jobqueued.config.units import parse_duration, parse_size
 
+NOT_EXPANDED = ': "~" is not expanded, write the whole path'
+
 
 class Kind(Protocol):
     """How the values of a setting look."""
@@ -91,6 +93,20 @@ class Size(msgspec.Struct, frozen=True):
         return _quantity(self, value, "64KiB", parse_size)
 
 
+class Switch(msgspec.Struct, frozen=True):
+    """On or off."""
+
+    @property
+    def accepts(self) -> str:
+        return "true or false"
+
+    def read(self, value: object, base: Path) -> bool:
+        if not isinstance(value, bool):
+            hint = ": write it without quotes" if value in ("true", "false") else ""
+            raise unlike(self, value, hint)
+        return value
+
+
 class Choice(msgspec.Struct, frozen=True):
     """One of a few words."""
 
@@ -122,6 +138,23 @@ class Name(msgspec.Struct, frozen=True):
         return value
 
 
+class Program(msgspec.Struct, frozen=True):
+    """A program, by name or path."""
+
+    noun: str
+
+    @property
+    def accepts(self) -> str:
+        return f"the name or path of {self.noun}"
+
+    def read(self, value: object, base: Path) -> str:
+        if not isinstance(value, str) or not value.strip() or "\0" in value:
+            raise unlike(self, value)
+        if value.startswith("~"):
+            raise unlike(self, value, NOT_EXPANDED)
+        return located(value, base)
+
+
 class FilePath(msgspec.Struct, frozen=True):
     """A file or directory."""
 
@@ -135,13 +168,18 @@ class FilePath(msgspec.Struct, frozen=True):
         if not isinstance(value, str) or not value or "\0" in value:
             raise unlike(self, value)
         if value.startswith("~"):
-            raise unlike(self, value, ': "~" is not expanded, write the whole path')
+            raise unlike(self, value, NOT_EXPANDED)
         return Path(os.path.abspath(base / value))
 
 
 def unlike(kind: Kind, value: object, hint: str = "") -> Invalid:
     """The fault of a value that is not what its kind accepts."""
     return Invalid(((), f"must be {kind.accepts}, not {show(value)}{hint}"))
+
+
+def located(program: str, base: Path) -> str:
+    """A bare name stays and is looked up in PATH when it runs; a path starts at `base`."""
+    return os.path.abspath(base / program) if "/" in program else program
 
 
 def _unquoted(value: object, number: type[int] | type[float]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -10,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from jobqueued.config.faults import Invalid, Keys, quoted, show
-from jobqueued.config.kinds import Kind, Whole, unlike
+from jobqueued.config.kinds import NOT_EXPANDED, Kind, Whole, located, unlike
 from jobqueued.config.listen import parse_address
 
 SET_BY_DAEMON = frozenset(
@@ -45,8 +44,8 @@ class Addresses(msgspec.Struct, frozen=True):
         return 'a list of addresses such as ["127.0.0.1:5627", "unix:/run/jobqueued.sock"]'
 
     def read(self, value: object, base: Path) -> tuple[str, ...]:
-        items = _items(self, value, least=1)
-        addresses = _each(items, lambda item: _address(item, base))
+        items = items_of(self, value, least=1)
+        addresses = read_each(items, lambda item: _address(item, base))
         repeated = [i for i, address in enumerate(addresses) if address in addresses[:i]]
         if repeated:
             raise Invalid(*(((i,), f"{show(items[i])} is listed twice") for i in repeated))
@@ -64,10 +63,10 @@ class Command(msgspec.Struct, frozen=True):
         if isinstance(value, str):
             hint = ': no shell is involved; where you want one write ["sh", "-c", "…"]'
             raise unlike(self, value, hint)
-        words = _each(_items(self, value, least=1), _word)
+        words = read_each(items_of(self, value, least=1), _word)
         if not words[0].strip():
             raise Invalid(((0,), f"must name a program, not {show(words[0])}"))
-        return _located(words[0], base), *words[1:]
+        return _program(words[0], base), *words[1:]
 
 
 class ExitCodes(msgspec.Struct, frozen=True):
@@ -79,7 +78,7 @@ class ExitCodes(msgspec.Struct, frozen=True):
 
     def read(self, value: object, base: Path) -> frozenset[int]:
         code = Whole(1, 255)
-        return frozenset(_each(_items(self, value), lambda item: code.read(item, base)))
+        return frozenset(read_each(items_of(self, value), lambda item: code.read(item, base)))
 
 
 class Environment(msgspec.Struct, frozen=True):
@@ -99,7 +98,8 @@ class Environment(msgspec.Struct, frozen=True):
         return dict(value)
 
 
-def _items(kind: Kind, value: object, least: int = 0) -> list[object]:
+def items_of(kind: Kind, value: object, least: int = 0) -> list[object]:
+    """The items of a list of bounded length."""
     if not isinstance(value, list):
         raise unlike(kind, value)
     if not value and least:
@@ -109,7 +109,7 @@ def _items(kind: Kind, value: object, least: int = 0) -> list[object]:
     return value
 
 
-def _each(items: list[object], read: Callable[[object], Read]) -> list[Read]:
+def read_each(items: list[object], read: Callable[[object], Read]) -> list[Read]:
     """Read every item; the faults of all of them are raised together."""
     values: list[Read] = []
     faults: list[tuple[Keys, str]] = []
@@ -142,11 +142,10 @@ def _word(item: object) -> str:
     return item
 
 
-def _located(program: str, base: Path) -> str:
-    """A bare name stays and is looked up in PATH when it runs; a path starts at `base`."""
+def _program(program: str, base: Path) -> str:
     if program.startswith("~"):
-        raise Invalid(((0,), f'{quoted(program)}: "~" is not expanded, write the whole path'))
-    return os.path.abspath(base / program) if "/" in program else program
+        raise Invalid(((0,), f"{quoted(program)}{NOT_EXPANDED}"))
+    return located(program, base)
 
 
 def _variable_fault(name: str, text: object) -> str | None:

@@ -6,12 +6,15 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from jobqueued.config.declare import DEFAULTS, POOL, SETTINGS, TYPE, defaults_of
+from jobqueued.config.declare import SETTINGS, defaults_of
 from jobqueued.config.faults import Faults, did_you_mean, quoted, shown_path
 from jobqueued.config.files import Tree, read_files
+from jobqueued.config.handlers import build_handler, can_build, check_handlers
 from jobqueued.config.listen import UnixAddress, check_socket_path
 from jobqueued.config.places import default_socket_path, default_store_path
 from jobqueued.config.read import Reader, Values
+from jobqueued.config.secret_files import read_secrets
+from jobqueued.config.setting import DEFAULTS, POOL, TYPE
 from jobqueued.config.settings import (
     Config,
     PoolSettings,
@@ -22,7 +25,7 @@ from jobqueued.config.settings import (
     StoreSettings,
 )
 from jobqueued.model.errors import ConfigError
-from jobqueued.model.job_type import CommandHandler, JobType
+from jobqueued.model.job_type import JobType
 from jobqueued.model.retry import Backoff
 
 DEFAULT_PORT = 5627
@@ -31,34 +34,51 @@ DEFAULT_POOL = "default"
 FIXED_SECTIONS = ("server", "store", "queue", "shutdown", "retention")
 
 
-def load_config(path: Path, environment: Mapping[str, str] = os.environ) -> Config:
-    """Load and check; the ConfigError lists every fault, one a line."""
+def load_config(
+    path: Path, environment: Mapping[str, str] = os.environ, *, with_secrets: bool = True
+) -> Config:
+    """Load and check; the ConfigError lists every fault, one a line.
+
+    Without secrets it also works for who may not read them, such as a user who only wants to know
+    where the daemon listens.
+    """
     faults = Faults()
-    return build_config(read_files(path, faults), faults, environment)
+    tree = read_files(path, faults)
+    return build_config(tree, faults, environment, with_secrets=with_secrets)
 
 
-def build_config(tree: Tree, faults: Faults, environment: Mapping[str, str]) -> Config:
+def build_config(
+    tree: Tree, faults: Faults, environment: Mapping[str, str], *, with_secrets: bool = True
+) -> Config:
     """Check the merged files and fill in every default."""
-    config = valid_part(tree, faults, environment)
+    config = valid_part(tree, faults, environment, unreadable=faults if with_secrets else None)
     faults.raise_any()
     assert config is not None, "whatever is missing is a fault"
     return config
 
 
-def valid_part(tree: Tree, faults: Faults, environment: Mapping[str, str]) -> Config | None:
-    """What is left when everything faulty is left out, or None where that is too little."""
+def valid_part(
+    tree: Tree, faults: Faults, environment: Mapping[str, str], *, unreadable: Faults | None
+) -> Config | None:
+    """What is left when everything faulty is left out, or None where that is too little.
+
+    Secrets that this user may not read are noted in `unreadable`; without it none are read.
+    """
     reader = Reader(tree, faults, Path(os.path.abspath(tree.main.parent)))
     reader.check_top()
     fixed = {name: defaults_of(name) | reader.section(name) for name in FIXED_SECTIONS}
     pools: dict[str, Values] = {DEFAULT_POOL: {}} | reader.named_sections("pools")
     defaults = reader.section(DEFAULTS)
     types = reader.named_sections("types")
+    kinds: dict[str, str] = {}
     # What looks missing may be in a file that could not be read.
     if tree.complete:
-        reader.check_required("types")
+        kinds = check_handlers(reader)
         _check_pools(reader, list(pools), defaults, types)
+    secrets = {} if unreadable is None else read_secrets(reader, types, environment, unreadable)
     placed = _fill_places(reader, fixed, environment)
-    if not (placed and tree.complete and all("command" in set_ for set_ in types.values())):
+    runnable = all(can_build(kinds.get(name), own) for name, own in types.items())
+    if not (placed and tree.complete and runnable):
         return None
     return Config(
         server=ServerSettings(**fixed["server"]),
@@ -67,7 +87,10 @@ def valid_part(tree: Tree, faults: Faults, environment: Mapping[str, str]) -> Co
         shutdown=ShutdownSettings(**fixed["shutdown"]),
         retention=RetentionSettings(**fixed["retention"]),
         pools={name: PoolSettings(**(defaults_of(POOL) | set_)) for name, set_ in pools.items()},
-        types={name: _job_type(name, defaults, set_) for name, set_ in types.items()},
+        types={
+            name: _job_type(name, kinds[name], _complete(defaults, own), secrets.get(name, ()))
+            for name, own in types.items()
+        },
         files=tuple(file.absolute() for file in tree.files),
     )
 
@@ -115,21 +138,16 @@ def _fill_places(reader: Reader, fixed: dict[str, Values], environment: Mapping[
     return True
 
 
-def _job_type(name: str, defaults: Values, own: Values) -> JobType:
-    values = defaults_of(TYPE) | defaults | own
-    handler = CommandHandler(
-        argv=values["command"],
-        env=defaults.get("env", {}) | own.get("env", {}),
-        cwd=str(values["cwd"]) if "cwd" in values else None,
-        user=values.get("user"),
-        kill_grace=values["kill_grace"],
-        fatal_exit_codes=values["fatal_exit_codes"],
-        result_from_stdout=values.get("result") == "stdout",
-        memory=values.get("memory"),
-    )
+def _complete(defaults: Values, own: Values) -> Values:
+    """The settings of a type, with those of `[defaults]` and ours where it sets none."""
+    joined = {"env": defaults.get("env", {}) | own.get("env", {})}
+    return defaults_of(TYPE) | defaults | own | joined
+
+
+def _job_type(name: str, kind: str, values: Values, secrets: tuple[bytes, ...]) -> JobType:
     return JobType(
         name=name,
-        handler=handler,
+        handler=build_handler(kind, values, secrets),
         pool=values["pool"],
         timeout=values["timeout"],
         max_retries=values["max_retries"],

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jobqueued.config.declare import SETTINGS, Setting, section_names, settings_of
+from jobqueued.config.declare import SETTINGS, section_names, settings_of
 from jobqueued.config.faults import Faults, Invalid, Keys, did_you_mean, quoted, show
 from jobqueued.config.files import Tree
+from jobqueued.config.setting import HANDLERS, Setting
 from jobqueued.model.job import TYPE_NAME
 
 Values = dict[str, Any]
@@ -46,19 +47,19 @@ class Reader:
             self._check_name(name, key)
         return {key: self._table((name, key), table, settings) for key, table in tables.items()}
 
-    def check_required(self, name: str) -> None:
-        """Note what every `[name.NAME]` must have and does not."""
+    def tables(self, name: str) -> dict[str, dict[str, Any]]:
+        """Each `[name.NAME]` as the files have it, whatever is in it."""
         tables = self._tree.table.get(name, {})
-        settings = settings_of(f"{name}.NAME").values()
-        for setting in (setting for setting in settings if setting.required):
-            for key, table in tables.items() if isinstance(tables, dict) else ():
-                if isinstance(table, dict) and setting.name not in table:
-                    message = f"is missing: it must be {setting.kind.accepts}"
-                    self.fault((name, key, setting.name), message)
+        found = tables.items() if isinstance(tables, dict) else ()
+        return {key: table for key, table in found if isinstance(table, dict)}
 
     def fault(self, keys: Keys, message: str) -> None:
         """Note a fault under the file that set the key."""
-        self._faults.add_key(self._tree.origin(keys), keys, message)
+        self.note(self._faults, keys, message)
+
+    def note(self, faults: Faults, keys: Keys, message: str) -> None:
+        """Note something else under the file that set the key."""
+        faults.add_key(self._tree.origin(keys), keys, message)
 
     def _check_name(self, section: str, name: str) -> None:
         if not re.fullmatch(TYPE_NAME, name):
@@ -72,7 +73,9 @@ class Reader:
     ) -> Values:
         if not isinstance(table, dict):
             known = ", ".join(_level(settings, prefix))
-            self.fault(keys, f"must be a table with {known}, not {show(table)}")
+            # A text in place of `http` is a URL, which may hold a password.
+            shown = "text" if isinstance(table, str) else show(table)
+            self.fault(keys, f"must be a table with {known}, not {shown}")
             return {}
         values: Values = {}
         for key, value in table.items():
@@ -115,7 +118,7 @@ def _elsewhere(key: str, settings: Mapping[str, Setting]) -> str:
 
 def _split(keys: Keys, value: object) -> str:
     """`[types.image.resize]` is a table `resize` in `[types.image]`: say so."""
-    if keys[0] != "types" or not isinstance(value, dict) or "command" not in value:
+    if keys[0] != "types" or not isinstance(value, dict) or value.keys().isdisjoint(HANDLERS):
         return ""
     name = quoted(".".join(map(str, keys[1:])))
     return f": for a type named {name} write [types.{name}]"

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
-from jobqueued.config.faults import Keys, dotted, quoted
+from jobqueued.config.faults import Keys, dotted
 from jobqueued.config.load import DEFAULT_POOL
 from jobqueued.config.settings import Config
 from jobqueued.config.units import format_duration, format_size
-from jobqueued.model.job_type import CommandHandler, JobType
-
-LONGEST_PATH = 4096
+from jobqueued.config.warn_handlers import Problem, handler_problems
+from jobqueued.model.job_type import JobType
 
 Doubt = tuple[Keys, str]
 
@@ -53,34 +47,13 @@ def _pools(config: Config) -> Iterator[Doubt]:
 
 def _types(config: Config) -> Iterator[Doubt]:
     for name, job_type in config.types.items():
-        for key, problem in _type_problems(job_type):
-            yield ("types", name, *key.split(".")), problem
+        for keys, problem in _type_problems(job_type):
+            yield ("types", name, *keys), problem
 
 
-def _type_problems(job_type: JobType) -> Iterator[tuple[str, str]]:
-    handler, backoff = job_type.handler, job_type.backoff
-    if shutil.which(handler.argv[0], path=_search_path(handler)) is None:
-        yield "command", f"{quoted(handler.argv[0], LONGEST_PATH)} is not there or not executable"
-    if handler.cwd is not None and not os.path.isdir(handler.cwd):
-        yield "cwd", f"{quoted(handler.cwd, LONGEST_PATH)} is not a directory"
-    if handler.user is not None:
-        yield from _user_problems(handler.user)
+def _type_problems(job_type: JobType) -> Iterator[Problem]:
+    yield from handler_problems(job_type.handler)
+    backoff = job_type.backoff
     if backoff.base > backoff.max:
         base, most = format_duration(backoff.base), format_duration(backoff.max)
-        yield "backoff.base", f"{base} is more than backoff.max, {most}, which holds"
-
-
-def _search_path(handler: CommandHandler) -> str:
-    """Where a bare command is looked for: the daemon's own directory is searched too."""
-    path = handler.env.get("PATH", os.environ.get("PATH", os.defpath))
-    return os.pathsep.join([path, str(Path(sys.executable).parent)])
-
-
-def _user_problems(user: str) -> Iterator[tuple[str, str]]:
-    try:
-        account = pwd.getpwnam(user)
-    except KeyError:
-        yield "user", f"there is no user {quoted(user)} on this machine"
-        return
-    if os.geteuid() not in (0, account.pw_uid):
-        yield "user", f"only a daemon that runs as root can run commands as {quoted(user)}"
+        yield ("backoff", "base"), f"{base} is more than backoff.max, {most}, which holds"

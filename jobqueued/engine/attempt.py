@@ -10,7 +10,7 @@ from jobqueued.engine.running import Running
 from jobqueued.engine.settle import Settler
 from jobqueued.executors.interface import Executor, StopReason
 from jobqueued.model.errors import StoreError
-from jobqueued.model.outcome import Outcome, OutcomeKind
+from jobqueued.model.outcome import DAMAGED_PAYLOAD, Outcome, OutcomeKind
 
 log = logging.getLogger("jobqueued.engine")
 
@@ -28,7 +28,7 @@ class Attempts:
         try:
             outcome = await self._outcome(running)
             running.task.output.close()
-            await self._settler.settle_claimed(running.claimed, outcome)
+            await self._settler.settle([(running.claimed, outcome)])
         except StoreError as error:
             log.error("outcome of %s not written: %s", running.claimed.lease.job_id, error)
         finally:
@@ -39,14 +39,9 @@ class Attempts:
 
     async def _outcome(self, running: Running) -> Outcome:
         if not running.claimed.payload_intact:
-            return Outcome(
-                kind=OutcomeKind.FATAL,
-                error="the payload on disk is damaged (its checksum does not match)",
-            )
+            return DAMAGED_PAYLOAD
         task = running.task
-        timer = asyncio.get_running_loop().call_later(
-            task.job_type.timeout / 1000, task.stop.ask, StopReason.TIMEOUT
-        )
+        self.extend(running, task.job_type.timeout)
         try:
             return await self._executors[task.job_type.handler.kind].run(task)
         except Exception as error:
@@ -54,4 +49,15 @@ class Attempts:
             log.exception("executor failed on %s", running.claimed.lease.job_id)
             return Outcome(kind=OutcomeKind.CRASHED, error=f"the executor failed: {error}")
         finally:
-            timer.cancel()
+            if running.timer is not None:
+                running.timer.cancel()
+
+    def extend(self, running: Running, milliseconds: int) -> None:
+        """Give an attempt so much time from now, where it has less."""
+        loop, seconds = asyncio.get_running_loop(), milliseconds / 1000
+        if running.timer is not None:
+            if running.timer.when() >= loop.time() + seconds:
+                return
+            running.timer.cancel()
+        stop = running.task.stop
+        running.timer = loop.call_later(seconds, stop.ask, StopReason.TIMEOUT)

@@ -9,7 +9,7 @@ from jobqueued.engine.part import Part
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.running import Running
 from jobqueued.engine.workers import Pool
-from jobqueued.executors.interface import Task
+from jobqueued.executors.interface import Executor, Task
 from jobqueued.executors.output import Output
 from jobqueued.model.job import Claimed
 from jobqueued.model.job_type import JobType
@@ -21,36 +21,55 @@ class Dispatcher(Part):
 
     name = "dispatcher"
 
-    def __init__(self, shared: Shared, pools: dict[str, Pool]) -> None:
+    def __init__(
+        self, shared: Shared, pools: dict[str, Pool], executors: dict[str, Executor]
+    ) -> None:
         super().__init__()
+        self._executors = executors
         self._shared = shared
         self._pools = pools
         self._turns = dict.fromkeys(pools, 0)
 
     async def run_once(self) -> int | None:
         claimed = True
-        while claimed and not self._shared.draining:
-            claimed = await self._claim(self._shared.config)
-        return None
+        while claimed:
+            await self._shared.remote.take_back()
+            claimed = not self._shared.draining and await self._claim(self._shared.config)
+        return min(self._resting(self._shared.config).values(), default=None)
+
+    def _resting(self, config: Config) -> dict[str, int]:
+        """The types whose jobs are better not begun now, and until when."""
+        found = {}
+        for name, job_type in config.types.items():
+            executor = self._executors.get(job_type.handler.kind)
+            until = None if executor is None else executor.resting_until(job_type.handler)
+            if until is not None:
+                found[name] = until
+        return found
 
     async def _claim(self, config: Config) -> bool:
         """Start what can be started; whether there was anything."""
-        asks = self._asks(config)
+        remote = self._shared.remote
+        here, there = self._asks(config), remote.asks(config)
         self._shared.claiming = True
         try:
+            asks = [*here, *there]
             claimed = await self._shared.store.claim(asks, clock.now()) if asks else []
             # The configuration may be another by now; what was claimed under one runs under it.
             for job in claimed:
-                self._start(job, config.types[job.type])
+                if job.job is None:
+                    self._start(job, config.types[job.type])
+            remote.deliver(there, [job for job in claimed if job.job is not None])
         finally:
             self._shared.claiming = False
         return bool(claimed)
 
     def _asks(self, config: Config) -> list[Ask]:
         asks = []
+        counts, resting = self._shared.store.counts, self._resting(config)
         for name, pool in self._pools.items():
             if pool.idle and name in config.pools:
-                found = rooms(config, name, config.pools[name], self._shared.store.counts)
+                found = rooms(config, name, config.pools[name], counts, resting)
                 if found:
                     asks.append(Ask(name, tuple(pool.idle), found, self._turns.get(name, 0)))
         return asks

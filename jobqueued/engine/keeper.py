@@ -1,4 +1,4 @@
-"""Keeps the leases of what runs here alive, and puts its output on disk as it grows."""
+"""Keeps the leases of what runs here alive, and puts its output and progress on disk."""
 
 from __future__ import annotations
 
@@ -26,11 +26,18 @@ class Keeper(Part):
         self.wake_at(_half_time(running))
 
     async def run_once(self) -> int | None:
+        await self._note_progress()
         now = clock.now()
         due = [running for running in self._shared.running if _half_time(running) <= now]
         if due:
             await self._extend(due, now)
         return min(map(_half_time, self._shared.running), default=None)
+
+    async def _note_progress(self) -> None:
+        for running in self._shared.running:
+            progress, running.progress = running.progress, None
+            if progress is not None:
+                await self._shared.store.report_progress(running.claimed.lease, progress)
 
     async def _extend(self, due: list[Running], now: int) -> None:
         moments = [now + running.task.job_type.lease for running in due]

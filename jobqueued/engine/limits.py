@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from jobqueued.config import Config, PoolSettings
 from jobqueued.model.job_type import JobType
 from jobqueued.store.interface import Counts, Room
 
+_NO_LIMIT = 1_000_000_000
 
-def rooms(config: Config, pool: str, settings: PoolSettings, counts: Counts) -> dict[str, Room]:
-    """The types of a pool that have jobs pending and room to run them."""
-    types = [job_type for job_type in config.types.values() if job_type.pool == pool]
+
+def rooms(
+    config: Config, pool: str, settings: PoolSettings, counts: Counts, resting: Collection[str] = ()
+) -> dict[str, Room]:
+    """The types of a pool that have jobs pending and room to run them; none that is resting."""
+    types = [t for t in config.types.values() if t.pool == pool and t.handler.kind != "remote"]
     share = _share(settings, len(types))
     found = {}
     for job_type in types:
-        if counts.of(job_type.name, "pending") > 0:
+        if counts.of(job_type.name, "pending") > 0 and job_type.name not in resting:
             count = _limit(job_type, share) - counts.of(job_type.name, "processing")
             if count > 0:
                 found[job_type.name] = Room(count, job_type.lease)
+    return found
+
+
+def remote_rooms(
+    config: Config, names: Sequence[str], lease: int | None, counts: Counts
+) -> dict[str, Room]:
+    """The types a remote worker asks for that have jobs pending and room to run them."""
+    found = {}
+    for name in names:
+        job_type = config.types.get(name)
+        if job_type is None or job_type.handler.kind != "remote":
+            continue
+        if counts.of(name, "pending") > 0:
+            count = _limit(job_type, _NO_LIMIT) - counts.of(name, "processing")
+            if count > 0:
+                found[name] = Room(count, min(lease or job_type.lease, job_type.timeout))
     return found
 
 

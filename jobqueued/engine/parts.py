@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from jobqueued.engine.keeper import Keeper
     from jobqueued.engine.promoter import Promoter
     from jobqueued.engine.reaper import Reaper
+    from jobqueued.engine.remote import Remote
     from jobqueued.engine.retention import Retention
 
 
@@ -24,6 +25,7 @@ class Shared:
     promoter: Promoter
     keeper: Keeper
     reaper: Reaper
+    remote: Remote
     retention: Retention
 
     def __init__(self, config: Config, store: Store) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from jobqueued.executors.interface import StopReason, Task
-from jobqueued.model.job import Claimed
+from jobqueued.model.job import Claimed, Progress
 
 
 @dataclass(slots=True)
@@ -18,6 +18,10 @@ class Running:
     lease_expires_at: int
     logged: int = 0
     """How much of its output is on disk."""
+    progress: Progress | None = None
+    """What the handler last said and is not on disk yet."""
+    timer: asyncio.TimerHandle | None = None
+    """Ends the attempt when its time is over."""
 
     @property
     def claimed(self) -> Claimed:

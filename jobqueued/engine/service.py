@@ -17,18 +17,21 @@ from jobqueued.engine.part import Part
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.promoter import Promoter
 from jobqueued.engine.reaper import Reaper
+from jobqueued.engine.remote import Remote
 from jobqueued.engine.retention import Retention
 from jobqueued.engine.settle import Settler
 from jobqueued.engine.workers import Pool
 from jobqueued.executors.interface import Executor, StopReason
 from jobqueued.model.errors import Conflict, NotFound
 from jobqueued.model.ids import IdMaker
-from jobqueued.model.job import TERMINAL, Attempt, Batch, Job, Progress, Status
+from jobqueued.model.job import TERMINAL, Attempt, Batch, Claimed, Job, Progress, Status
 from jobqueued.model.submission import (
     Beat,
     BeatAnswer,
     JobPage,
     JobQuery,
+    Poll,
+    Report,
     Submission,
     Submitted,
 )
@@ -50,10 +53,12 @@ class Engine:
         self._attempts = Attempts(shared, settler, executors)
         self.pools: dict[str, Pool] = {}
         self._fit_pools()
-        shared.dispatcher = Dispatcher(shared, self.pools)
+        self._executors = executors
+        shared.dispatcher = Dispatcher(shared, self.pools, executors)
         shared.promoter = Promoter(shared)
         shared.keeper = Keeper(shared)
         shared.reaper = Reaper(shared, settler)
+        shared.remote = Remote(shared, settler)
         shared.retention = Retention(shared)
         self.parts: tuple[Part, ...] = (
             shared.dispatcher,
@@ -74,10 +79,17 @@ class Engine:
             part.start()
         self._started = True
 
+    def drain(self) -> None:
+        """Take no more submissions and claim no more jobs."""
+        self.shared.draining = True
+        self.shared.remote.dismiss()
+
     def reload(self, config: Config) -> None:
         """Go on under another configuration."""
         self.shared.config = config
         self._fit_pools()
+        for executor in self._executors.values():
+            executor.recycle()
         for part in self.parts:
             part.wake()
 
@@ -218,8 +230,27 @@ class Engine:
         else:
             yield await self.log(job_id, attempt)
 
+    async def lease(self, poll: Poll) -> list[Claimed]:
+        """Jobs for a remote worker."""
+        return await self.shared.remote.lease(poll)
+
+    def hand_back(self, jobs: Sequence[Claimed]) -> None:
+        """Jobs that were leased to a worker that is gone."""
+        self.shared.remote.hand_back(jobs)
+
+    async def report(self, reports: Sequence[Report]) -> list[bool]:
+        """Outcomes from remote workers; False where the lease was lost."""
+        return await self.shared.remote.report(reports)
+
     async def heartbeat(self, beats: Sequence[Beat]) -> list[BeatAnswer]:
-        return [await self._beat(beat) for beat in beats]
+        """Signs of life, in order, from handlers here and from workers elsewhere."""
+        running = self.shared.running
+        here = [beat for beat in beats if running.by_token(beat.token)]
+        there = [beat for beat in beats if not running.by_token(beat.token)]
+        answers = [await self._beat(beat) for beat in here]
+        answers += await self.shared.remote.heartbeat(there) if there else []
+        by_token = {answer.token: answer for answer in answers}
+        return [by_token[beat.token] for beat in beats]
 
     async def _beat(self, beat: Beat) -> BeatAnswer:
         running = self.shared.running.by_token(beat.token)
@@ -231,6 +262,19 @@ class Engine:
                 return BeatAnswer(beat.token, "stale", None)
         stopping = running.task.stop.reason is StopReason.CANCELLED
         return BeatAnswer(beat.token, "cancelled" if stopping else "ok", running.lease_expires_at)
+
+    def note_progress(self, token: str, percent: float, message: str | None) -> None:
+        """What a handler of this process says, put on disk soon."""
+        running = self.shared.running.by_token(token)
+        if running is not None:
+            running.progress = Progress(percent, message)
+            self.shared.keeper.wake()
+
+    def extend_attempt(self, token: str, milliseconds: int) -> None:
+        """A handler of this process asks for more time."""
+        running = self.shared.running.by_token(token)
+        if running is not None:
+            self._attempts.extend(running, milliseconds)
 
     def unready_reasons(self) -> list[str]:
         reasons = []

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from jobqueued import clock
 from jobqueued.engine.parts import Shared
-from jobqueued.model.job import Claimed, Held, Status
+from jobqueued.model.job import WAITING, Claimed, Held, Lease, Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Backoff, after_attempt
 from jobqueued.store.interface import Settlement
@@ -17,42 +17,31 @@ log = logging.getLogger("jobqueued.engine")
 
 
 class Settler:
-    """Local workers, recovery and the reaper all end here."""
+    """Local workers, remote workers, recovery and the reaper all end here."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def settle_claimed(self, claimed: Claimed, outcome: Outcome) -> None:
-        await self._settle([(claimed, outcome)])
-
-    async def settle_lost(self, held: Sequence[Held], reason: str) -> None:
-        """End attempts whose holder is gone."""
-        await self._settle(
-            [
-                (
-                    job,
-                    Outcome(
-                        kind=OutcomeKind.CANCELLED if job.cancel_requested else OutcomeKind.LOST,
-                        error=reason,
-                    ),
-                )
-                for job in held
-            ]
-        )
-
-    async def _settle(self, ended: Sequence[tuple[Claimed | Held, Outcome]]) -> None:
+    async def settle(self, ended: Sequence[tuple[Claimed | Held, Outcome]]) -> list[bool]:
+        """End attempts; False where the lease was lost and nothing was changed."""
+        if not ended:
+            return []
         settlements = [self._decide(job, outcome) for job, outcome in ended]
-        recorded = await self._shared.store.settle(settlements)
-        for (job, _), settlement, status in zip(ended, settlements, recorded, strict=True):
+        statuses = await self._shared.store.settle(settlements)
+        for (job, _), settlement, status in zip(ended, settlements, statuses, strict=True):
             if status is not None:
                 self._announce(job, settlement, status)
             else:
-                self._shared.meter.count("stale_outcomes")
-                log.warning(
-                    "job %s attempt %d: late outcome refused, the lease is lost",
-                    settlement.lease.job_id,
-                    settlement.lease.attempt,
-                )
+                self._refuse(settlement.lease)
+        return [status is not None for status in statuses]
+
+    def _refuse(self, lease: Lease) -> None:
+        self._shared.meter.count("stale_outcomes")
+        log.warning(
+            "job %s attempt %d: late outcome refused, the lease is lost",
+            lease.job_id,
+            lease.attempt,
+        )
 
     def _decide(self, job: Claimed | Held, outcome: Outcome) -> Settlement:
         job_type = self._shared.config.types.get(job.type)
@@ -73,7 +62,7 @@ class Settler:
         shared.meter.count(f"outcome_{outcome.kind}")
         if status is Status.PENDING:
             shared.dispatcher.wake()
-        elif status is Status.RETRYING:
+        elif status in WAITING:
             shared.promoter.wake_at(settlement.next.run_at or settlement.at)
         else:
             shared.meter.count(str(status))

@@ -31,7 +31,7 @@ def owner_environment(daemon: Mapping[str, str]) -> dict[str, str]:
 
 
 def job_environment(task: Task) -> dict[str, str]:
-    """What a handler is told about its job, then the variables of its type."""
+    """What a handler is told about its job."""
     job, lease = task.claimed, task.claimed.lease
     told = {
         "JOB_ID": lease.job_id,
@@ -48,7 +48,7 @@ def job_environment(task: Task) -> dict[str, str]:
         told["JOB_CORRELATION_ID"] = _without_null(job.correlation_id)
     if job.key is not None:
         told["JOB_KEY"] = _without_null(job.key)
-    return told | task.job_type.handler.env
+    return told
 
 
 def _search_path(daemon: Mapping[str, str]) -> str:

@@ -56,7 +56,7 @@ def outcome_of_exit(
 def outcome_before_start(stop: StopReason, timeout: int) -> Outcome:
     """What becomes of an attempt that was stopped before its process existed."""
     kind = STOPPED[stop]
-    return Outcome(kind=kind, error=f"{_stopped_text(kind, timeout)} before it was started")
+    return Outcome(kind=kind, error=f"{stopped_text(kind, timeout)} before it was started")
 
 
 def with_result(outcome: Outcome, written: bytes, whole: bool) -> Outcome:
@@ -108,6 +108,27 @@ def size_text(size: int) -> str:
     return f"{size} bytes"
 
 
+def stopped_text(kind: OutcomeKind, timeout: int) -> str:
+    """Why a handler was stopped."""
+    if kind is OutcomeKind.TIMEOUT:
+        return f"timed out after {duration_text(timeout)}"
+    return "cancelled" if kind is OutcomeKind.CANCELLED else "interrupted by a shutdown"
+
+
+def ending_text(ended: Exit, memory: int | None, hint: bool) -> str:
+    """How a process ended; with `hint` also what may have been the cause."""
+    if ended.signal is None:
+        return f"exit code {ended.code}"
+    text = f"killed by {_signal_name(ended.signal)}"
+    if not hint or ended.signal not in MEMORY_SIGNALS:
+        return text
+    if memory is not None:
+        return f"{text}, perhaps out of memory (memory = {size_text(memory)})"
+    if ended.signal == signal.SIGKILL:
+        return f"{text}, perhaps because the machine ran out of memory"
+    return text
+
+
 def _kind(ended: Exit, handler: CommandHandler, stop: StopReason | None) -> OutcomeKind:
     if ended.code == 0:
         return OutcomeKind.COMPLETED
@@ -123,30 +144,11 @@ def _error(
 ) -> str | None:
     if kind is OutcomeKind.COMPLETED:
         return None
-    what = _ending_text(ended, handler, hint=kind is OutcomeKind.CRASHED)
+    what = ending_text(ended, handler.memory, hint=kind is OutcomeKind.CRASHED)
     if kind in STOPPED.values():
-        what = f"{_stopped_text(kind, timeout)} ({what})"
+        what = f"{stopped_text(kind, timeout)} ({what})"
     said = last_lines(output)
     return (f"{what}: {said}" if said else what)[:MAX_ERROR]
-
-
-def _stopped_text(kind: OutcomeKind, timeout: int) -> str:
-    if kind is OutcomeKind.TIMEOUT:
-        return f"timed out after {duration_text(timeout)}"
-    return "cancelled" if kind is OutcomeKind.CANCELLED else "interrupted by a shutdown"
-
-
-def _ending_text(ended: Exit, handler: CommandHandler, hint: bool) -> str:
-    if ended.signal is None:
-        return f"exit code {ended.code}"
-    text = f"killed by {_signal_name(ended.signal)}"
-    if not hint or ended.signal not in MEMORY_SIGNALS:
-        return text
-    if handler.memory is not None:
-        return f"{text}, perhaps out of memory (memory = {size_text(handler.memory)})"
-    if ended.signal == signal.SIGKILL:
-        return f"{text}, perhaps because the machine ran out of memory"
-    return text
 
 
 def _signal_name(number: int) -> str:

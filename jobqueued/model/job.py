@@ -31,7 +31,14 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.PROCESSING, Status.CANCELLED, Status.EXPIRED}),
     Status.RETRYING: frozenset({Status.PENDING, Status.CANCELLED, Status.EXPIRED}),
     Status.PROCESSING: frozenset(
-        {Status.COMPLETED, Status.RETRYING, Status.PENDING, Status.DEAD, Status.CANCELLED}
+        {
+            Status.COMPLETED,
+            Status.RETRYING,
+            Status.PENDING,
+            Status.SCHEDULED,
+            Status.DEAD,
+            Status.CANCELLED,
+        }
     ),
     Status.DEAD: frozenset({Status.PENDING, Status.DISCARDED}),
     Status.COMPLETED: frozenset(),
@@ -105,7 +112,10 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """A job handed to a worker: what it needs to run, and the lease it runs under."""
+    """A job handed to a worker: what it needs to run, and the lease it runs under.
+
+    `job` is the whole of it, for those who run it elsewhere.
+    """
 
     lease: Lease
     type: str
@@ -122,16 +132,18 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None
     pool: str
     worker: str
+    job: Job | None = None
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """A processing job seen from outside its attempt: by recovery or by the reaper."""
+    """A processing job seen from outside its attempt: by recovery, the reaper, remote workers."""
 
     lease: Lease
     type: str
     max_retries: int
     failures: int
     losses: int
+    started_at: int
     cancel_requested: bool
 
 

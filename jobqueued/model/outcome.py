@@ -30,3 +30,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms: int | None = None
     retry_after_ms: int | None = None
     log: bytes | None = None
+
+
+DAMAGED_PAYLOAD = Outcome(
+    kind=OutcomeKind.FATAL, error="the payload on disk is damaged (its checksum does not match)"
+)

@@ -58,7 +58,7 @@ def after_attempt(
     if kind is OutcomeKind.CANCELLED:
         return Next(Status.CANCELLED, None, failures, losses)
     if kind is OutcomeKind.INTERRUPTED:
-        return Next(Status.PENDING, None, failures, losses)
+        return _put_off(outcome, failures, losses, backoff, now)
     failures += 1
     losses += kind is OutcomeKind.LOST
     if kind is OutcomeKind.FATAL or failures > max_retries:
@@ -66,6 +66,14 @@ def after_attempt(
     if kind is OutcomeKind.LOST and losses == 1:
         return Next(Status.PENDING, None, failures, losses)
     return Next(Status.RETRYING, now + _wait(outcome, backoff, failures, chance), failures, losses)
+
+
+def _put_off(outcome: Outcome, failures: int, losses: int, backoff: Backoff, now: int) -> Next:
+    """No failure: run again at once, or when whoever was asked wants to be asked again."""
+    if outcome.retry_after_ms is None:
+        return Next(Status.PENDING, None, failures, losses)
+    wait = min(outcome.retry_after_ms, backoff.max)
+    return Next(Status.SCHEDULED, now + wait, failures, losses)
 
 
 def _wait(outcome: Outcome, backoff: Backoff, failures: int, chance: float) -> int:

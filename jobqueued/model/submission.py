@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from jobqueued.model.job import Job
+from jobqueued.model.outcome import Outcome
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +60,23 @@ class Beat(msgspec.Struct, frozen=True, kw_only=True):
     extend: int | None = None
     percent: float | None = None
     message: str | None = None
+
+
+class Poll(msgspec.Struct, frozen=True, kw_only=True):
+    """A remote worker's wish for jobs."""
+
+    types: tuple[str, ...]
+    most: int
+    worker: str
+    lease: int | None = None
+    wait: int = 0
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What a remote worker's attempt came to."""
+
+    token: str
+    outcome: Outcome
 
 
 class BeatAnswer(msgspec.Struct, frozen=True):

@@ -23,12 +23,16 @@ class Room(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """A pool's wish for work: its idle workers and the types that have room."""
+    """A pool's wish for work: its idle workers and the types that have room.
+
+    Asks that name the same type share its room. `holder` is `daemon` or `remote`.
+    """
 
     pool: str
     workers: Sequence[str]
     rooms: Mapping[str, Room]
     turn: int
+    holder: str = "daemon"
 
 
 class Settlement(msgspec.Struct, frozen=True):
@@ -139,6 +143,9 @@ class Store(Protocol):
 
     async def held_by_daemon(self) -> list[Held]:
         """What a daemon on this store was running itself."""
+
+    async def held_under(self, tokens: Sequence[str]) -> list[Held | None]:
+        """The processing jobs these lease tokens belong to; None where one was lost."""
 
     async def expired_leases(self, now: int) -> list[Held]:
         """Processing jobs whose lease has run out, a bounded number."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobqueued.client.address import Address, addresses, parse_url
+from jobqueued.client.address import Address, addresses, default_places, parse_url, places
 from jobqueued.client.errors import BadAddress
+from jobqueued.config.places import default_socket_path, default_store_path
 
 LISTEN = ["127.0.0.1:5627", "unix:/run/own.sock"]
 
@@ -67,3 +68,30 @@ def test_the_environment_wins_over_the_places_of_a_daemon() -> None:
 def test_of_the_places_of_a_daemon_sockets_come_first() -> None:
     found = addresses(None, {"JOBQUEUED_URL": ""}, LISTEN)
     assert found == [Address("/run/own.sock"), Address(None, "127.0.0.1", 5627)]
+
+
+@pytest.mark.parametrize(
+    ("environment", "directory"),
+    [
+        ({"RUNTIME_DIRECTORY": "/run/a:/run/b", "XDG_RUNTIME_DIR": "/run/user/1"}, "/run/a"),
+        ({"XDG_RUNTIME_DIR": "/run/user/1", "HOME": "/home/me"}, "/run/user/1"),
+        ({"XDG_STATE_HOME": "/state", "HOME": "/home/me"}, "/state/jobqueued"),
+        ({"XDG_STATE_HOME": "state", "HOME": "/home/me"}, "/home/me/.local/state/jobqueued"),
+    ],
+)
+def test_the_default_places_are_those_of_the_daemon(
+    environment: dict[str, str], directory: str
+) -> None:
+    own, system, loopback = default_places(environment)
+    assert own == f"unix:{directory}/jobqueued.sock"
+    assert own == f"unix:{default_socket_path(default_store_path(environment), environment)}"
+    assert (system, loopback) == ("unix:/run/jobqueued/jobqueued.sock", "127.0.0.1:5627")
+
+
+def test_a_library_tries_what_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBQUEUED_URL", "http://queue:1")
+    assert places(None) == [Address(None, "queue", 1)]
+    assert places("unix:/a.sock") == [Address("/a.sock")]
+    assert places([Address("/b.sock")]) == [Address("/b.sock")]
+    monkeypatch.delenv("JOBQUEUED_URL")
+    assert places(None)[-1] == Address(None, "127.0.0.1", 5627)

@@ -12,11 +12,7 @@ from jobqueued.client import daemon as client
 from jobqueued.client.address import Address
 from jobqueued.client.daemon import Daemon, job_path
 from jobqueued.client.errors import BadAddress, ClientError, FieldError, Problem, Unreachable
-
-
-def answer(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]
-    return "\r\n".join(lines).encode() + body
+from tests.client.support import answer
 
 
 def test_a_get_sends_path_query_and_key(server: Any) -> None:

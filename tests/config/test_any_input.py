@@ -19,7 +19,8 @@ from jobqueued.model.errors import ConfigError
 ENVIRONMENT = {"STATE_DIRECTORY": "/state"}
 
 PARTS = sorted({part for setting in SETTINGS for key in setting.keys for part in key.split(".")})
-WORTHY = ["default", "full", "stdout", "30s", "5m", "64KiB", "127.0.0.1:1", "unix:/a", "a/b", "~"]
+WORTHY = ["default", "full", "stdout", "30s", "5m", "64KiB", "127.0.0.1:1", "unix:/a", "a/b", "~",
+          "https://a.example/b", "payload.url", "*.a.example", "a.b:c", "whsec_AAAA"]  # fmt: skip
 
 names = st.sampled_from(PARTS) | st.text(max_size=10)
 scalars = (
@@ -87,5 +88,9 @@ def test_a_setting_takes_a_value_or_says_its_key(setting: Any, value: object) ->
         table = {part: table}
     outcome = build({first: table})
     if isinstance(outcome, str):
-        allowed = (f"{setting.keys[0].replace('NAME', 'x')}", "types.x.command: is missing")
+        allowed = (
+            setting.keys[0].replace("NAME", "x"),
+            "types.x: does not say how its jobs are run",
+            "types.x.http: does not say where to post",
+        )
         assert all(line.split(": ", 1)[1].startswith(allowed) for line in outcome.splitlines())

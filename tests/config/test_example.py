@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from jobqueued.config import SETTINGS, Config, Setting, load_config, warnings
+from tests.config.support import command_of
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 ENVIRONMENT = {"STATE_DIRECTORY": "/state"}
@@ -26,8 +27,8 @@ def example() -> Config:
 
 @pytest.fixture(scope="module")
 def uncommented() -> str:
-    """The example with every `#setting = value` in force."""
-    return re.sub(r"^#(?=\w+ = )", "", EXAMPLE.read_text(), flags=re.MULTILINE)
+    """The example with every `#setting = value` and every `#[section]` in force."""
+    return re.sub(r"^#(?=\w+ = |\[)", "", EXAMPLE.read_text(), flags=re.MULTILINE)
 
 
 def test_it_loads_without_a_warning(example: Config) -> None:
@@ -63,13 +64,26 @@ def test_it_shows_every_setting_and_its_default(uncommented: str, setting: Setti
 
 
 def test_what_is_commented_out_is_valid(uncommented: str, tmp_path: Path) -> None:
+    for name in ("notify.secret", "callback"):
+        (tmp_path / name).write_text("a secret for the example\n")
+        (tmp_path / name).chmod(0o600)
     (tmp_path / "all.toml").write_text(uncommented)
-    assert load_config(tmp_path / "all.toml", ENVIRONMENT).types["hello"].max_running == 4
+    environment = ENVIRONMENT | {"CREDENTIALS_DIRECTORY": str(tmp_path)}
+    types = load_config(tmp_path / "all.toml", environment).types
+    assert types["hello"].max_running == 4
+    kinds = {name: job_type.handler.kind for name, job_type in types.items()}
+    assert set(kinds.values()) == {"command", "http", "python", "remote"}
+    assert [kinds[name] for name in ("notify", "callback", "score", "transcode")] == [
+        "http",
+        "http",
+        "python",
+        "remote",
+    ]
 
 
 def run(example: Config, name: str, payload: object = None, **environment: str) -> Any:
     return subprocess.run(
-        example.types[name].handler.argv,
+        command_of(example, name).argv,
         input=json.dumps(payload).encode(),
         env={"PATH": os.environ["PATH"], **environment},
         capture_output=True,
@@ -83,7 +97,7 @@ def test_hello_greets(example: Config, payload: object, name: str) -> None:
     done = run(example, "hello", payload)
     assert done.returncode == 0
     assert json.loads(done.stdout) == {"greeting": f"Hello, {name}!"}
-    assert example.types["hello"].handler.result_from_stdout
+    assert command_of(example, "hello").result_from_stdout
 
 
 @pytest.mark.parametrize(("attempt", "code"), [(1, 1), (2, 1), (3, 0), (4, 0)])

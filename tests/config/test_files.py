@@ -8,6 +8,7 @@ import pytest
 
 from jobqueued.config import Config, load_config
 from jobqueued.model.errors import ConfigError
+from tests.config.support import command_of
 
 OK = 'command = ["true"]\n'
 
@@ -41,7 +42,7 @@ def test_files_are_merged(main: Path) -> None:
     two = add(main, "20-two.toml", "[types.one]\nenv.B = '2'\n[types.main]\npriority = 9")
     config = load(main)
     assert (config.queue.max_depth, config.queue.max_batch) == (1, 2)
-    assert config.types["one"].handler.env == {"A": "1", "B": "2"}
+    assert command_of(config, "one").env == {"A": "1", "B": "2"}
     assert config.types["main"].priority == 9
     assert config.files == (main, one, two)
 
@@ -83,7 +84,7 @@ def test_the_file_named_is_the_one_at_fault(main: Path) -> None:
     assert [line.split(": ")[:2] for line in faults(main)] == [
         [str(one), "types.main.priority"],
         [str(two), "types.main.env.B"],
-        [str(two), "types.two.command"],
+        [str(two), "types.two"],
         [str(two), "types.two.pool"],
     ]
 

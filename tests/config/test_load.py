@@ -22,6 +22,7 @@ from jobqueued.config.declare import defaults_of
 from jobqueued.model.errors import ConfigError
 from jobqueued.model.job_type import CommandHandler, JobType
 from jobqueued.model.retry import Backoff
+from tests.config.support import command_of
 
 Load = Callable[[str], Config]
 
@@ -180,14 +181,15 @@ def test_types_inherit_the_defaults(load: Load) -> None:
 
 
 def test_types_override_what_they_set(load: Load) -> None:
-    job_type = load(DEFAULTS).types["overrides"]
+    config = load(DEFAULTS)
+    job_type, handler = config.types["overrides"], command_of(config, "overrides")
     assert job_type.pool == "default"
     assert job_type.timeout == 120_000
     assert job_type.max_retries == 1
     assert job_type.backoff == Backoff(base=1000, factor=4.0, max=3_600_000, jitter=0)
-    assert job_type.handler.env == {"A": "default", "B": "own", "C": "own"}
-    assert job_type.handler.cwd == "/tmp"
-    assert job_type.handler.fatal_exit_codes == {1}
+    assert handler.env == {"A": "default", "B": "own", "C": "own"}
+    assert handler.cwd == "/tmp"
+    assert handler.fatal_exit_codes == {1}
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ def test_types_override_what_they_set(load: Load) -> None:
     [("true", "true"), ("./run", "{here}/run"), ("../run", "{above}/run"), ("/bin/sh", "/bin/sh")],
 )
 def test_where_a_command_is(load: Load, tmp_path: Path, command: str, program: str) -> None:
-    argv = load(f'[types.x]\ncommand = ["{command}"]').types["x"].handler.argv
+    argv = command_of(load(f'[types.x]\ncommand = ["{command}"]'), "x").argv
     assert argv == (program.format(here=tmp_path, above=tmp_path.parent),)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,6 +43,42 @@ MYSELF = pwd.getpwuid(os.geteuid()).pw_name
             OK + "backoff.base = '2h'",
             "types.ok.backoff.base: 2h is more than backoff.max, 1h, which holds",
         ),
+        (
+            "[types.x]\nhttp.url = 'http://example.com/'",
+            "types.x.http.url: what is sent can be read and changed on its way: use https",
+        ),
+        (
+            "[types.x]\nhttp.url = 'HTTP://10.0.0.1:9000/'",
+            "types.x.http.url: what is sent can be read and changed on its way: use https",
+        ),
+        (
+            "[types.x.http]\nurl = 'https://example.com/'\nca_file = '/no/such.pem'",
+            'types.x.http.ca_file: "/no/such.pem" cannot be read: No such file or directory',
+        ),
+        (
+            "[types.x.http]\nurl = 'https://example.com/'\nca_file = '/dev/null'",
+            'types.x.http.ca_file: "/dev/null" holds no certificates (PEM)',
+        ),
+        (
+            "[types.x]\npython = 'a:b'\npython_path = ['/', '/no/such']",
+            'types.x.python_path[1]: "/no/such" is not a directory',
+        ),
+        (
+            "[types.x]\npython = 'a:b'\ninterpreter = 'no-such-python'",
+            'types.x.interpreter: "no-such-python" is not there or not executable',
+        ),
+        (
+            "[types.x]\npython = 'a:b'\ninterpreter = '/no/such/python'",
+            'types.x.interpreter: "/no/such/python" is not there or not executable',
+        ),
+        (
+            "[types.x]\npython = 'a:b'\ncwd = '/no/such'",
+            'types.x.cwd: "/no/such" is not a directory',
+        ),
+        (
+            "[types.x]\npython = 'a:b'\nuser = 'no-such-user'",
+            'types.x.user: there is no user "no-such-user" on this machine',
+        ),
     ],
 )
 def test_a_warning(load: Load, text: str, warning: str) -> None:
@@ -51,6 +88,40 @@ def test_a_warning(load: Load, text: str, warning: str) -> None:
 def test_nothing_to_warn_about(load: Load) -> None:
     text = f"[pools.heavy]\n{OK}cwd = '/'\npool = 'heavy'\nuser = '{MYSELF}'"
     assert warnings(load(text)) == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "http.url = 'https://example.com/'",
+        "http.url = 'http://localhost:9000/'",
+        "http.url = 'http://127.0.0.1:9000/'",
+        "http.url = 'http://[::1]:9000/'",
+        "http = { url_from = 'payload.url', allowed_hosts = ['example.com'] }",
+        f"python = 'a:b'\ninterpreter = '{sys.executable}'\npython_path = ['/']",
+        "remote = true",
+    ],
+)
+def test_nothing_to_warn_about_in_a_handler(load: Load, lines: str) -> None:
+    assert warnings(load(f"[types.x]\n{lines}")) == []
+
+
+def test_authorities_without_https(load: Load) -> None:
+    text = "[types.x.http]\nurl = 'http://localhost/'\nca_file = '/dev/null'"
+    assert warnings(load(text)) == [
+        "types.x.http.ca_file: is never used, because url does not start with https",
+        'types.x.http.ca_file: "/dev/null" holds no certificates (PEM)',
+    ]
+
+
+@pytest.mark.parametrize(("length", "count"), [(23, 1), (24, 0)])
+def test_short_secrets(load: Load, tmp_path: Path, length: int, count: int) -> None:
+    (tmp_path / "a.secret").write_text("x" * length)
+    (tmp_path / "a.secret").chmod(0o600)
+    text = "[types.x.http]\nurl = 'https://example.com/'\nsecret_file = 'a.secret'"
+    found = warnings(load(text))
+    assert len(found) == count
+    assert all("a secret of fewer than 24 bytes can be guessed" in each for each in found)
 
 
 def test_a_program_must_be_executable(load: Load, tmp_path: Path) -> None:
@@ -74,5 +145,5 @@ def test_only_root_runs_commands_as_someone_else(
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     assert warnings(load(OK + "user = 'root'")) == [
-        'types.ok.user: only a daemon that runs as root can run commands as "root"'
+        'types.ok.user: only a daemon that runs as root can run jobs as "root"'
     ]

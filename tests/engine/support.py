@@ -55,6 +55,12 @@ command = ["sh", "-c", "echo begun; read word < $GATE; echo $word"]
 [types.again]
 command = ["sh", "-c", "echo attempt $JOB_ATTEMPT; exit 1"]
 backoff = {{ base = "0s", jitter = "0s" }}
+[types.away]
+remote = true
+timeout = "25s"
+[types.few]
+remote = true
+max_running = 3
 [types.stubborn]
 command = ["sh", "-c", "trap '' TERM; echo begun; while :; do read word < $GATE; done"]
 timeout = "300ms"

@@ -53,7 +53,7 @@ async def test_a_lost_lease_ends_its_handler(
 ) -> None:
     running = take_up(engine, await claim_new(engine))
     other = take_up(engine, await claim_new(engine))
-    await settler.settle_claimed(running.claimed, LOST)
+    await settler.settle([(running.claimed, LOST)])
     hand_clock.advance(LEASE // 2)
     await engine.shared.keeper.run_once()
     assert running.task.stop.killed.is_set()
@@ -91,7 +91,7 @@ async def test_the_log_of_a_lost_attempt_survives(
     running.task.output.write(b"before the end")
     await pass_half_time(engine, hand_clock)
     engine.shared.running.remove(running)
-    await settler.settle_claimed(claimed, LOST)
+    await settler.settle([(claimed, LOST)])
     assert await engine.log(claimed.lease.job_id, 1) == b"before the end"
 
 
@@ -100,7 +100,7 @@ async def test_the_log_of_an_attempt_that_lost_its_lease_is_not_touched(
 ) -> None:
     claimed = await claim_new(engine)
     running = take_up(engine, claimed)
-    await settler.settle_claimed(claimed, LOST)
+    await settler.settle([(claimed, LOST)])
     running.task.output.write(b"too late")
     await pass_half_time(engine, hand_clock)
     assert await engine.store.log(claimed.lease.job_id, 1) is None
@@ -115,7 +115,7 @@ async def test_what_ended_meanwhile_is_left_alone(
     hand_clock.advance(LEASE // 2)
 
     async def end() -> None:
-        await settler.settle_claimed(claimed, COMPLETED)
+        await settler.settle([(claimed, COMPLETED)])
         engine.shared.running.remove(running)
 
     settling = asyncio.create_task(end())

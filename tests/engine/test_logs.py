@@ -139,7 +139,7 @@ async def test_an_attempt_on_disk_that_is_about_to_start_is_waited_for(
     await engine.job(claimed.lease.job_id)
     running.task.output.close()
     outcome = Outcome(kind=OutcomeKind.COMPLETED, log=running.task.output.snapshot())
-    await settler.settle_claimed(claimed, outcome)
+    await settler.settle([(claimed, outcome)])
     engine.shared.running.remove(running)
     assert await following == b"output"
 
@@ -148,7 +148,7 @@ async def test_the_attempts_of_a_job_include_the_one_under_way(
     engine: Engine, settler: Settler
 ) -> None:
     claimed = await claim_new(engine)
-    await settler.settle_claimed(claimed, Outcome(kind=OutcomeKind.INTERRUPTED))
+    await settler.settle([(claimed, Outcome(kind=OutcomeKind.INTERRUPTED))])
     await claim(engine)
     done, under_way = await engine.attempts(claimed.lease.job_id)
     assert (done.number, done.outcome) == (1, "interrupted")

@@ -101,7 +101,7 @@ async def test_a_late_outcome_changes_nothing(
     before = await lose(engine, hand_clock, claimed)
     hand_clock.advance(1)
     counts = engine.store.counts.by_type()
-    await settler.settle_claimed(claimed, COMPLETED)
+    await settler.settle([(claimed, COMPLETED)])
     assert await engine.job(before.id) == before
     assert engine.store.counts.by_type() == counts
     assert len(await engine.attempts(before.id)) == 1
@@ -116,16 +116,16 @@ async def test_a_late_outcome_cannot_end_the_next_attempt(
     first = await claim_new(engine)
     await lose(engine, hand_clock, first)
     (second,) = await claim(engine)
-    await settler.settle_claimed(first, COMPLETED)
+    await settler.settle([(first, COMPLETED)])
     assert (await engine.job(second.lease.job_id)).status is Status.PROCESSING
-    await settler.settle_claimed(second, COMPLETED)
+    await settler.settle([(second, COMPLETED)])
     assert (await engine.job(second.lease.job_id)).status is Status.COMPLETED
 
 
 async def test_an_outcome_is_taken_once(engine: Engine, settler: Settler) -> None:
     claimed = await claim_new(engine)
     for _ in range(2):
-        await settler.settle_claimed(claimed, COMPLETED)
+        await settler.settle([(claimed, COMPLETED)])
     assert engine.shared.meter.totals["completed"] == 1
     assert engine.shared.meter.totals["stale_outcomes"] == 1
 

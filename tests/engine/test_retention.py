@@ -23,13 +23,13 @@ Ending = Callable[[Engine, Settler], Awaitable[str]]
 async def completed(engine: Engine, settler: Settler) -> str:
     claimed = await claim_new(engine)
     outcome = Outcome(kind=OutcomeKind.COMPLETED, result=b"1", log=b"log")
-    await settler.settle_claimed(claimed, outcome)
+    await settler.settle([(claimed, outcome)])
     return claimed.lease.job_id
 
 
 async def dead(engine: Engine, settler: Settler) -> str:
     claimed = await claim_new(engine)
-    await settler.settle_claimed(claimed, Outcome(kind=OutcomeKind.FATAL))
+    await settler.settle([(claimed, Outcome(kind=OutcomeKind.FATAL))])
     return claimed.lease.job_id
 
 
@@ -89,7 +89,7 @@ async def test_unfinished_jobs_stay(engine: Engine, hand_clock: HandClock) -> No
 async def keyed_and_finished(engine: Engine, settler: Settler) -> Job:
     job = await submit(engine, idempotency_key="once")
     (claimed,) = await claim(engine)
-    await settler.settle_claimed(claimed, Outcome(kind=OutcomeKind.COMPLETED))
+    await settler.settle([(claimed, Outcome(kind=OutcomeKind.COMPLETED))])
     return job
 
 

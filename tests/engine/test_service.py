@@ -41,8 +41,8 @@ async def test_stats_have_the_shape_of_the_contract(live: Engine) -> None:
 async def test_stats_count_what_there_is(
     engine: Engine, settler: Settler, hand_clock: HandClock
 ) -> None:
-    await settler.settle_claimed(await claim_new(engine), COMPLETED)
-    await settler.settle_claimed(await claim_new(engine), Outcome(kind=OutcomeKind.FATAL))
+    await settler.settle([(await claim_new(engine), COMPLETED)])
+    await settler.settle([(await claim_new(engine), Outcome(kind=OutcomeKind.FATAL))])
     await submit(engine, "other")
     await submit(engine, "other", delay=60_000)
     hand_clock.advance(2_500)
@@ -122,13 +122,13 @@ async def test_only_a_job_that_waits_for_its_time_can_be_hurried(
 
 async def test_a_retrying_job_can_be_hurried(engine: Engine, settler: Settler) -> None:
     claimed = await claim_new(engine)
-    await settler.settle_claimed(claimed, Outcome(kind=OutcomeKind.FAILED))
+    await settler.settle([(claimed, Outcome(kind=OutcomeKind.FAILED))])
     assert (await engine.run_now(claimed.lease.job_id)).status is Status.PENDING
 
 
 async def test_a_finished_job_cannot_be_cancelled(engine: Engine, settler: Settler) -> None:
     claimed = await claim_new(engine)
-    await settler.settle_claimed(claimed, COMPLETED)
+    await settler.settle([(claimed, COMPLETED)])
     with pytest.raises(Conflict, match="completed"):
         await engine.cancel(claimed.lease.job_id)
 
@@ -160,7 +160,7 @@ async def test_a_heartbeat_hears_of_a_cancel(engine: Engine) -> None:
 
 async def test_a_heartbeat_of_a_lost_lease_is_stale(engine: Engine, settler: Settler) -> None:
     running = take_up(engine, await claim_new(engine))
-    await settler.settle_claimed(running.claimed, Outcome(kind=OutcomeKind.LOST))
+    await settler.settle([(running.claimed, Outcome(kind=OutcomeKind.LOST))])
     (answer,) = await engine.heartbeat([Beat(token=running.claimed.lease.token, percent=99.0)])
     assert answer.status == "stale"
     assert (await engine.job(running.claimed.lease.job_id)).progress is None

@@ -115,7 +115,7 @@ async def to_the_end(engine: Engine, settler: Settler, story: list[OutcomeKind])
     states: list[Status] = []
     for kind in story:
         (claimed,) = await claim(engine)
-        await settler.settle_claimed(claimed, Outcome(kind=kind, error=f"it was {kind}"))
+        await settler.settle([(claimed, Outcome(kind=kind, error=f"it was {kind}"))])
         job = await engine.job(claimed.lease.job_id)
         states.append(job.status)
         assert job.attempt == len(states)
@@ -154,7 +154,7 @@ async def test_a_failed_job_waits_for_its_backoff(
     engine: Engine, settler: Settler, hand_clock: HandClock
 ) -> None:
     claimed = await claim_new(engine)
-    await settler.settle_claimed(claimed, Outcome(kind=OutcomeKind.FAILED, error="x" * 9_000))
+    await settler.settle([(claimed, Outcome(kind=OutcomeKind.FAILED, error="x" * 9_000))])
     job = await engine.job(claimed.lease.job_id)
     assert job.status is Status.RETRYING
     assert hand_clock.now + 10_000 <= job.run_at <= hand_clock.now + 15_000
@@ -164,7 +164,7 @@ async def test_a_failed_job_waits_for_its_backoff(
 
 async def test_an_interrupted_job_waits_without_a_failure(engine: Engine, settler: Settler) -> None:
     claimed = await claim_new(engine, max_retries=0)
-    await settler.settle_claimed(claimed, Outcome(kind=OutcomeKind.INTERRUPTED))
+    await settler.settle([(claimed, Outcome(kind=OutcomeKind.INTERRUPTED))])
     job = await engine.job(claimed.lease.job_id)
     assert (job.status, job.failures, job.attempt) == (Status.PENDING, 0, 1)
 
@@ -178,7 +178,7 @@ async def test_a_cancelled_job_does_not_run_again(
     """However its handler ended: whoever cancelled it was told that it is."""
     claimed = await claim_new(engine)
     await engine.cancel(claimed.lease.job_id)
-    await settler.settle_claimed(claimed, Outcome(kind=kind))
+    await settler.settle([(claimed, Outcome(kind=kind))])
     assert (await engine.job(claimed.lease.job_id)).status is Status.CANCELLED
     assert engine.shared.meter.totals["cancelled"] == 1
 
@@ -188,7 +188,7 @@ async def test_a_type_gone_from_the_configuration_still_settles(
 ) -> None:
     claimed = await claim_new(engine)
     engine.config.types.clear()
-    await settler.settle_claimed(claimed, Outcome(kind=OutcomeKind.FAILED))
+    await settler.settle([(claimed, Outcome(kind=OutcomeKind.FAILED))])
     job = await engine.job(claimed.lease.job_id)
     assert job.status is Status.RETRYING
     assert job.run_at >= hand_clock.now + Backoff().base

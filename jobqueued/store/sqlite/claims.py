@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 
 from jobqueued.model.job import Claimed, Lease, Status
 from jobqueued.store.interface import Ask
 from jobqueued.store.sqlite.counts import JobCounts, Transaction
+from jobqueued.store.sqlite.jobs import read_job_at
 from jobqueued.store.sqlite.queries import SQL
 
 GUARD_EVERY = 10
@@ -21,10 +23,13 @@ Head = tuple[int, int]
 class Lanes:
     """The heads of the queues one ask may take from: a lane is one type at one priority."""
 
-    def __init__(self, tx: Transaction, counts: JobCounts, ask: Ask, now: int) -> None:
+    def __init__(
+        self, tx: Transaction, counts: JobCounts, ask: Ask, started: Counter[str], now: int
+    ) -> None:
         self._tx = tx
         self._limit = len(ask.workers)
-        self._room = {name: room.count for name, room in ask.rooms.items() if room.count > 0}
+        left = {name: room.count - started[name] for name, room in ask.rooms.items()}
+        self._room = {name: count for name, count in left.items() if count > 0}
         self._running = {name: tx.running(name) for name in self._room}
         self._now = now
         self._heads: dict[tuple[int, str], list[Head] | None] = {}
@@ -76,8 +81,9 @@ class Lanes:
 def claim(tx: Transaction, counts: JobCounts, asks: Sequence[Ask], now: int) -> list[Claimed]:
     """Hand jobs to the idle workers of every asking pool."""
     claimed: list[Claimed] = []
+    started: Counter[str] = Counter()
     for ask in asks:
-        lanes = Lanes(tx, counts, ask, now)
+        lanes = Lanes(tx, counts, ask, started, now)
         for number, worker in enumerate(ask.workers):
             oldest = (ask.turn + number) % GUARD_EVERY == GUARD_EVERY - 1
             taken = lanes.take(oldest=oldest)
@@ -85,6 +91,7 @@ def claim(tx: Transaction, counts: JobCounts, asks: Sequence[Ask], now: int) -> 
                 break
             job_type, priority, head = taken
             lanes.started(job_type)
+            started[job_type] += 1
             claimed.append(_start(tx, ask, worker, job_type, priority, head[0], now))
     return claimed
 
@@ -94,7 +101,7 @@ def _start(
 ) -> Claimed:
     expires_at = now + ask.rooms[job_type].lease
     row = tx.execute(
-        SQL["claim"], (now, worker, "daemon", secrets.token_hex(16), expires_at, seq)
+        SQL["claim"], (now, worker, ask.holder, secrets.token_hex(16), expires_at, seq)
     ).fetchall()[0]
     tx.moved(job_type, priority, Status.PENDING, Status.PROCESSING)
     job_id, attempt, token, max_retries, failures, losses, created_at, correlation, key, tenant = (
@@ -106,5 +113,5 @@ def _start(
         payload_intact=zlib.crc32(payload) == checksum, priority=priority,
         max_retries=max_retries, failures=failures, losses=losses, created_at=created_at,
         started_at=now, correlation_id=correlation, key=key, tenant=tenant, pool=ask.pool,
-        worker=worker,
+        worker=worker, job=None if ask.holder == "daemon" else read_job_at(tx, seq),
     )  # fmt: skip

@@ -71,8 +71,7 @@ def _known(
     if owner in fresh:
         return fresh[owner]
     row = tx.execute(SQL["find_idempotency_key"], owner).fetchone()
-    found = tx.execute(f"{_SELECT} WHERE seq = ?", row).fetchone()
-    known = None if found is None else job_from(found)
+    known = read_job_at(tx, row[0])
     if known is not None and not (
         known.is_terminal and known.created_at + window <= job.created_at
     ):
@@ -141,6 +140,12 @@ def job_from(row: tuple[Any, ...]) -> Job:
 def read_job(connection: sqlite3.Connection, job_id: str) -> Job | None:
     rows = connection.execute(f"{_SELECT} WHERE seq = ? AND id = ?", (place_of(job_id), job_id))
     row = rows.fetchone()
+    return None if row is None else job_from(row)
+
+
+def read_job_at(tx: Transaction, seq: int | None) -> Job | None:
+    """The job of one row, as it is within a transaction."""
+    row = tx.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchone()
     return None if row is None else job_from(row)
 
 

@@ -76,9 +76,19 @@ def read_expired(connection: sqlite3.Connection, now: int, limit: int) -> list[H
     ]
 
 
-def _held(row: tuple[str, int, str, str, int, int, int, int]) -> Held:
-    job_id, attempt, token, job_type, max_retries, failures, losses, cancel_requested = row
+def read_held_under(connection: sqlite3.Connection, tokens: Sequence[str]) -> list[Held | None]:
+    """The jobs that are held under these tokens; None where nothing is any more."""
+    found = []
+    for token in tokens:
+        place = place_of(token.partition(".")[0])
+        row = connection.execute(SQL["held_under"], (place, token)).fetchone()
+        found.append(None if row is None else _held(row))
+    return found
+
+
+def _held(row: tuple[str, int, str, str, int, int, int, int, int]) -> Held:
+    job_id, attempt, token, job_type, max_retries, failures, losses, started_at, cancelled = row
     return Held(
         lease=Lease(job_id, attempt, token), type=job_type, max_retries=max_retries,
-        failures=failures, losses=losses, cancel_requested=bool(cancel_requested),
+        failures=failures, losses=losses, started_at=started_at, cancel_requested=bool(cancelled),
     )  # fmt: skip

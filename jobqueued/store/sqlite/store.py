@@ -194,6 +194,9 @@ class SqliteStore:
     async def held_by_daemon(self) -> list[Held]:
         return await self._look(leases.read_held)
 
+    async def held_under(self, tokens: Sequence[str]) -> list[Held | None]:
+        return await self._read(lambda c: leases.read_held_under(c, tokens))
+
     async def expired_leases(self, now: int) -> list[Held]:
         return await self._look(lambda c: leases.read_expired(c, now, _MANY))
 

@@ -47,7 +47,8 @@ CREATE TRIGGER jobs_transition BEFORE UPDATE OF status ON jobs
 WHEN OLD.status <> NEW.status AND NOT (
     (OLD.status = 'pending' AND NEW.status IN ('processing', 'cancelled', 'expired'))
     OR (OLD.status = 'processing'
-        AND NEW.status IN ('completed', 'retrying', 'pending', 'dead', 'cancelled'))
+        AND NEW.status IN
+            ('completed', 'retrying', 'pending', 'scheduled', 'dead', 'cancelled'))
     OR (OLD.status IN ('scheduled', 'retrying')
         AND NEW.status IN ('pending', 'cancelled', 'expired'))
     OR (OLD.status = 'dead' AND NEW.status IN ('pending', 'discarded')))

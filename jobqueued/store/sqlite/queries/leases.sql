@@ -53,11 +53,18 @@ UPDATE jobs SET progress_percent = ?, progress_message = ?
 WHERE seq = ? AND status = 'processing' AND lease_token = ?
 
 -- name: held_by_daemon
-SELECT id, attempt, lease_token, type, max_retries, failures, losses, cancel_requested
+SELECT id, attempt, lease_token, type, max_retries, failures, losses, started_at,
+       cancel_requested
 FROM jobs WHERE status = 'processing' AND held_by = 'daemon'
 
+-- name: held_under
+SELECT id, attempt, lease_token, type, max_retries, failures, losses, started_at,
+       cancel_requested
+FROM jobs WHERE seq = ? AND status = 'processing' AND lease_token = ?
+
 -- name: expired_leases
-SELECT id, attempt, lease_token, type, max_retries, failures, losses, cancel_requested
+SELECT id, attempt, lease_token, type, max_retries, failures, losses, started_at,
+       cancel_requested
 FROM jobs WHERE status = 'processing' AND lease_expires_at <= ?
 ORDER BY lease_expires_at LIMIT ?
 

@@ -1,0 +1,138 @@
+"""What a daemon answers, as typed values."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from jobqueued.model.job import TERMINAL, Progress, Status
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it was when the daemon answered; `payload` and `result` are read when asked for."""
+
+    id: str
+    type: str
+    status: Status
+    payload_json: Raw = msgspec.field(name="payload")
+    priority: int
+    max_retries: int
+    attempt: int
+    failures: int
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    expires_at: datetime | None = None
+    idempotency_key: str | None = None
+    correlation_id: str | None = None
+    key: str | None = None
+    batch_id: str | None = None
+    schedule: str | None = None
+    service: str | None = None
+    tenant: str | None = None
+    worker: str | None = None
+    lease_expires_at: datetime | None = None
+    progress: Progress | None = None
+    result_json: Raw = msgspec.field(name="result", default=Raw(b"null"))
+    last_error: str | None = None
+
+    @property
+    def payload(self) -> Any:
+        """The payload; whole numbers keep every digit."""
+        return msgspec.json.decode(self.payload_json)
+
+    @property
+    def result(self) -> Any:
+        """What the handler gave back, or None."""
+        return msgspec.json.decode(self.result_json)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing more will happen to it by itself."""
+        return self.status in TERMINAL
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """The right to report what became of an attempt, and until when it holds."""
+
+    token: str
+    expires_at: datetime
+    deadline: datetime
+
+
+class LeasedJob(Job, frozen=True, kw_only=True):
+    """A job that was handed to a remote worker."""
+
+    lease: Lease
+
+
+class LeasedJobs(msgspec.Struct, frozen=True):
+    """What a remote worker is given to do."""
+
+    jobs: list[LeasedJob]
+
+
+class LeaseState(msgspec.Struct, frozen=True):
+    """What became of a lease: `ok`, `stale` or `cancelled`."""
+
+    token: str
+    status: str
+    expires_at: datetime | None = None
+
+
+class LeaseStates(msgspec.Struct, frozen=True):
+    """Leases in the order they were sent."""
+
+    leases: list[LeaseState]
+
+
+class JobPage(msgspec.Struct, frozen=True):
+    """Some jobs of a list, and where the next page begins."""
+
+    jobs: list[Job]
+    next_cursor: str | None = None
+
+
+class NewBatch(msgspec.Struct, frozen=True):
+    """Jobs in the order they were sent; `replayed` are the places of those that existed."""
+
+    batch_id: str
+    jobs: list[Job]
+    replayed: list[int] = []
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """How far the jobs of one batch are; `done` when all of them are terminal."""
+
+    batch_id: str
+    total: int
+    counts: dict[str, int]
+    done: bool
+    created_at: datetime
+    finished_at: datetime | None = None
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One execution of a job; outcome and finish are None while it runs."""
+
+    number: int
+    started_at: datetime
+    worker: str | None = None
+    finished_at: datetime | None = None
+    duration_ms: int | None = None
+    outcome: str | None = None
+    error: str | None = None
+    exit_code: int | None = None
+    http_status: int | None = None
+    max_rss_bytes: int | None = None
+    cpu_ms: int | None = None
+
+
+class Attempts(msgspec.Struct, frozen=True):
+    """Attempts of a job, first to last."""
+
+    attempts: list[Attempt]

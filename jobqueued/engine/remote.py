@@ -1,0 +1,182 @@
+"""Remote workers: they ask for jobs, show life, and report what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobqueued import clock
+from jobqueued.config import Config
+from jobqueued.engine.limits import remote_rooms
+from jobqueued.engine.parts import Shared
+from jobqueued.engine.settle import Settler
+from jobqueued.model.errors import Draining
+from jobqueued.model.job import Claimed, Held, Progress
+from jobqueued.model.outcome import DAMAGED_PAYLOAD, Outcome, OutcomeKind
+from jobqueued.model.submission import Beat, BeatAnswer, Poll, Report
+from jobqueued.store.interface import Ask
+
+_ANSWER_SECONDS = 5.0
+"""For those who do not want to wait: how long finding out may take."""
+
+
+@dataclass(slots=True)
+class Poller:
+    """A remote worker that waits for jobs: to the dispatcher a pool like any other."""
+
+    pool: str
+    poll: Poll
+    answer: asyncio.Future[list[Claimed]]
+
+    @property
+    def given(self) -> list[Claimed]:
+        """What came in the very moment in which the waiting ended."""
+        arrived = self.answer.done() and not self.answer.cancelled()
+        return self.answer.result() if arrived else []
+
+    def give(self, jobs: list[Claimed]) -> bool:
+        """Answer; False when nobody waits any more."""
+        if self.answer.done():
+            return False
+        self.answer.set_result(jobs)
+        return True
+
+
+class Remote:
+    """Everything that workers on the other side of HTTP can ask for."""
+
+    def __init__(self, shared: Shared, settler: Settler) -> None:
+        self._shared = shared
+        self._settler = settler
+        self._numbers = itertools.count(1)
+        self._pollers: dict[str, Poller] = {}
+        self._turns = 0
+        self._unclaimed: list[Claimed] = []
+        """Claimed for somebody who had hung up by then."""
+
+    def __len__(self) -> int:
+        return len(self._pollers)
+
+    async def lease(self, poll: Poll) -> list[Claimed]:
+        """Jobs for a worker: at once when there are any, else when they come."""
+        if self._shared.draining:
+            raise Draining("the daemon is shutting down; ask again when it is back")
+        poller = Poller(
+            f"remote-{next(self._numbers)}", poll, asyncio.get_running_loop().create_future()
+        )
+        self._pollers[poller.pool] = poller
+        self._shared.dispatcher.wake()
+        try:
+            async with asyncio.timeout(poll.wait / 1000 or _ANSWER_SECONDS):
+                return await poller.answer
+        except TimeoutError:
+            return poller.given
+        except asyncio.CancelledError:
+            self.hand_back(poller.given)
+            raise
+        finally:
+            del self._pollers[poller.pool]
+            poller.answer.cancel()
+
+    def hand_back(self, jobs: Sequence[Claimed]) -> None:
+        """These reached nobody: they run again at once, and it is no failure."""
+        self._unclaimed += jobs
+        self._shared.dispatcher.wake()
+
+    def dismiss(self) -> None:
+        """Nothing more will be claimed: let everybody go."""
+        for poller in self._pollers.values():
+            poller.give([])
+
+    def asks(self, config: Config) -> list[Ask]:
+        """What the waiting workers could be given."""
+        asks = []
+        for pool, poller in self._pollers.items():
+            poll = poller.poll
+            found = remote_rooms(config, poll.types, poll.lease, self._shared.store.counts)
+            if found and not poller.answer.done():
+                workers = (poll.worker,) * poll.most
+                asks.append(Ask(pool, workers, found, self._turns, "remote"))
+            elif not poll.wait:
+                poller.give([])
+        return asks
+
+    def deliver(self, asks: Sequence[Ask], claimed: Sequence[Claimed]) -> None:
+        """Give every asking worker what was claimed for it."""
+        found: defaultdict[str, list[Claimed]] = defaultdict(list)
+        for job in claimed:
+            found[job.pool].append(job)
+            self._shared.changes.notify(job.lease.job_id)
+            if job.job is not None and job.job.lease_expires_at is not None:
+                self._shared.reaper.wake_at(job.job.lease_expires_at)
+        self._turns += len(claimed)
+        for ask in asks:
+            self._answer(ask.pool, found[ask.pool])
+
+    def _answer(self, pool: str, jobs: list[Claimed]) -> None:
+        poller = self._pollers.get(pool)
+        whole = [job for job in jobs if job.payload_intact]
+        wanted = poller is not None and (whole or not poller.poll.wait)
+        if not (poller is not None and wanted and poller.give(whole)):
+            self._unclaimed += whole
+        self._unclaimed += [job for job in jobs if not job.payload_intact]
+
+    async def take_back(self) -> None:
+        """End the attempts of jobs that reached nobody."""
+        jobs, self._unclaimed = self._unclaimed, []
+        if jobs:
+            await self._settler.settle([(job, _undelivered(job)) for job in jobs])
+
+    async def heartbeat(self, beats: Sequence[Beat]) -> list[BeatAnswer]:
+        """Extend leases and note progress."""
+        found = await self._shared.store.held_under([beat.token for beat in beats])
+        held = {job.lease.token: job for job in found if job is not None}
+        alive = [beat for beat in beats if beat.token in held]
+        moments = [self._until(held[beat.token], beat.extend) for beat in alive]
+        leases = [held[beat.token].lease for beat in alive]
+        extended = await self._shared.store.extend(leases, moments) if leases else []
+        until = {
+            beat.token: moment
+            for beat, moment, still_held in zip(alive, moments, extended, strict=True)
+            if still_held
+        }
+        return [await self._beat(beat, held.get(beat.token), until) for beat in beats]
+
+    async def _beat(self, beat: Beat, held: Held | None, until: dict[str, int]) -> BeatAnswer:
+        if held is None or beat.token not in until:
+            return BeatAnswer(beat.token, "stale", None)
+        if beat.percent is not None:
+            progress = Progress(beat.percent, beat.message)
+            await self._shared.store.report_progress(held.lease, progress)
+        status = "cancelled" if held.cancel_requested else "ok"
+        return BeatAnswer(beat.token, status, until[beat.token])
+
+    def _until(self, held: Held, extend: int | None) -> int:
+        """No lease outlives the time an attempt may take."""
+        job_type = self._shared.config.types.get(held.type)
+        if job_type is None:
+            return clock.now() + (extend or 0)
+        moment = clock.now() + (extend or job_type.lease)
+        return min(moment, held.started_at + job_type.timeout)
+
+    async def report(self, reports: Sequence[Report]) -> list[bool]:
+        """End attempts; False where the lease was lost and nothing was changed."""
+        found = await self._shared.store.held_under([report.token for report in reports])
+        ended = [
+            (job, report.outcome)
+            for job, report in zip(found, reports, strict=True)
+            if job is not None
+        ]
+        self._shared.meter.count("stale_outcomes", len(reports) - len(ended))
+        recorded = iter(await self._settler.settle(ended))
+        return [job is not None and next(recorded) for job in found]
+
+
+def _undelivered(job: Claimed) -> Outcome:
+    if job.payload_intact:
+        error = "the worker hung up before it had the job"
+        return Outcome(kind=OutcomeKind.INTERRUPTED, error=error)
+    return DAMAGED_PAYLOAD
