@@ -53,6 +53,21 @@ command = ["/bin/true"]
 command = ["/bin/date", "+%s%N"]
 pool = "clock"
 result = "stdout"
+
+[types.python_nothing]
+python = "benchmarks.handlers:nothing"
+python_path = ["{root}"]
+[types.python_clock]
+python = "benchmarks.handlers:clock"
+python_path = ["{root}"]
+pool = "clock"
+[types.remote_nothing]
+remote = true
+[types.remote_clock]
+remote = true
+[types.http_clock]
+pool = "clock"
+http = {{ url = "http://127.0.0.1:{receiver}/" }}
 """
 
 
@@ -175,7 +190,9 @@ class Daemon:
         self.port = free_port()
         self._config = place / "jobqueued.toml"
         self._log = place / "serve.log"
-        self._config.write_text(CONFIG.format(place=place, port=self.port))
+        self.receiver_port = free_port()
+        settings = {"place": place, "port": self.port, "receiver": self.receiver_port, "root": ROOT}
+        self._config.write_text(CONFIG.format_map(settings))
         self.start()
 
     def __enter__(self) -> Self:
@@ -190,6 +207,10 @@ class Daemon:
     @property
     def pid(self) -> int:
         return self.process.pid
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def database(self) -> Path:

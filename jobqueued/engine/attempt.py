@@ -23,19 +23,27 @@ class Attempts:
         self._settler = settler
         self._executors = executors
 
-    async def perform(self, running: Running) -> None:
-        """Run, settle, and make the worker free again; never raises for one job."""
+    async def settle(self, running: Running, outcome: Outcome) -> None:
+        """Put the outcome on disk; the next job is claimed in the same commit."""
+        shared, job_type = self._shared, running.claimed.type
+        shared.running.ending[job_type] += 1
+        shared.dispatcher.wake()
         try:
-            outcome = await self._outcome(running)
-            running.task.output.close()
             await self._settler.settle([(running.claimed, outcome)])
         except StoreError as error:
             log.error("outcome of %s not written: %s", running.claimed.lease.job_id, error)
         finally:
+            shared.running.ending[job_type] -= 1
+            shared.running.remove(running)
+            shared.changes.notify(running.claimed.lease.job_id)
+            shared.dispatcher.wake()
+
+    async def run(self, running: Running) -> Outcome:
+        """Run to the end, whatever that is; never raises for one job."""
+        try:
+            return await self._outcome(running)
+        finally:
             running.task.output.close()
-            self._shared.running.remove(running)
-            self._shared.changes.notify(running.claimed.lease.job_id)
-            self._shared.dispatcher.wake()
 
     async def _outcome(self, running: Running) -> Outcome:
         if not running.claimed.payload_intact:

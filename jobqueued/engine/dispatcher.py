@@ -69,7 +69,8 @@ class Dispatcher(Part):
         counts, resting = self._shared.store.counts, self._resting(config)
         for name, pool in self._pools.items():
             if pool.idle and name in config.pools:
-                found = rooms(config, name, config.pools[name], counts, resting)
+                settings, ending = config.pools[name], self._shared.running.ending
+                found = rooms(config, name, settings, counts, resting=resting, ending=ending)
                 if found:
                     asks.append(Ask(name, tuple(pool.idle), found, self._turns.get(name, 0)))
         return asks

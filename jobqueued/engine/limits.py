@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from jobqueued.config import Config, PoolSettings
 from jobqueued.model.job_type import JobType
 from jobqueued.store.interface import Counts, Room
 
 _NO_LIMIT = 1_000_000_000
+NOTHING: Mapping[str, int] = {}
 
 
 def rooms(
-    config: Config, pool: str, settings: PoolSettings, counts: Counts, resting: Collection[str] = ()
+    config: Config,
+    pool: str,
+    settings: PoolSettings,
+    counts: Counts,
+    *,
+    resting: Collection[str] = (),
+    ending: Mapping[str, int] = NOTHING,
 ) -> dict[str, Room]:
-    """The types of a pool that have jobs pending and room to run them; none that is resting."""
+    """The types of a pool that have jobs pending and room to run them; none that is resting.
+
+    Of those that run, so many as `ending` says are over before anything claimed now starts.
+    """
     types = [t for t in config.types.values() if t.pool == pool and t.handler.kind != "remote"]
     share = _share(settings, len(types))
     found = {}
     for job_type in types:
         if counts.of(job_type.name, "pending") > 0 and job_type.name not in resting:
-            count = _limit(job_type, share) - counts.of(job_type.name, "processing")
-            if count > 0:
-                found[job_type.name] = Room(count, job_type.lease)
+            most = _limit(job_type, share)
+            running = counts.of(job_type.name, "processing") - ending.get(job_type.name, 0)
+            if running < most:
+                found[job_type.name] = Room(most, job_type.lease)
     return found
 
 
@@ -36,9 +47,9 @@ def remote_rooms(
         if job_type is None or job_type.handler.kind != "remote":
             continue
         if counts.of(name, "pending") > 0:
-            count = _limit(job_type, _NO_LIMIT) - counts.of(name, "processing")
-            if count > 0:
-                found[name] = Room(count, min(lease or job_type.lease, job_type.timeout))
+            most = _limit(job_type, _NO_LIMIT)
+            if counts.of(name, "processing") < most:
+                found[name] = Room(most, min(lease or job_type.lease, job_type.timeout))
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -36,6 +37,8 @@ class RunningJobs:
         self._by_job: dict[str, Running] = {}
         self._empty = asyncio.Event()
         self._empty.set()
+        self.ending: Counter[str] = Counter()
+        """How many of each type have ended and wait for their outcome to be on disk."""
 
     def __iter__(self) -> Iterator[Running]:
         return iter(list(self._by_token.values()))

@@ -98,7 +98,9 @@ class Engine:
             if name in self.pools:
                 self.pools[name].resize(settings.workers)
             else:
-                self.pools[name] = Pool(name, settings.workers, self._attempts.perform)
+                self.pools[name] = Pool(
+                    name, settings.workers, self._attempts.run, self._attempts.settle
+                )
 
     async def close(self) -> None:
         """Stop every part; nothing may be running any more."""

@@ -6,16 +6,21 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from jobqueued.engine.running import Running
+from jobqueued.model.outcome import Outcome
+
+Run = Callable[[Running], Awaitable[Outcome]]
+Settle = Callable[[Running, Outcome], Awaitable[None]]
 
 
 class Pool:
     """The workers of one pool; a worker is idle when its name is in `idle`."""
 
-    def __init__(self, name: str, workers: int, perform: Callable[[Running], Awaitable[None]]):
+    def __init__(self, name: str, workers: int, run: Run, settle: Settle):
         self.name = name
         self.idle: list[str] = []
         self.workers = 0
-        self._perform = perform
+        self._run = run
+        self._settle = settle
         self._queue: asyncio.Queue[Running] = asyncio.Queue(maxsize=1000)
         self._busy: set[str] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -51,9 +56,11 @@ class Pool:
         while True:
             running = await self._queue.get()
             try:
-                await self._perform(running)
+                outcome = await self._run(running)
             finally:
                 self._rest(running.claimed.worker)
+            # Idle already: the next job is claimed while the outcome goes to disk.
+            await self._settle(running, outcome)
 
     def _rest(self, worker: str) -> None:
         self._busy.discard(worker)

@@ -16,9 +16,9 @@ from jobqueued.model.submission import JobPage, JobQuery, Submitted
 
 
 class Room(msgspec.Struct, frozen=True):
-    """How many more jobs of a type may start, and how long their leases run."""
+    """How many jobs of a type may run at once, and how long their leases run."""
 
-    count: int
+    most: int
     lease: int
 
 

@@ -124,7 +124,7 @@ async def submit(engine: Engine, kind: str = "quick", **fields: object) -> Job:
 async def claim_for(engine: Engine, workers: Sequence[str], pool: str = "default") -> list[Claimed]:
     """Claim pending jobs of any type for these workers, but start nothing."""
     found = {
-        name: Room(len(workers), job_type.lease)
+        name: Room(1000, job_type.lease)
         for name, job_type in engine.config.types.items()
         if job_type.pool == pool
     }

@@ -44,7 +44,8 @@ def room(
 ) -> dict[str, int]:
     settings = PoolSettings(workers=workers, max_share=share)
     found = rooms(config, "default", settings, counts)
-    return {name: room.count for name, room in found.items()}
+    running = {name: counts.of(name, "processing") for name in found}
+    return {name: room.most - running[name] for name, room in found.items()}
 
 
 def test_a_type_alone_may_have_all_workers(empty: Config) -> None:

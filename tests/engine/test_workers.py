@@ -10,6 +10,7 @@ import pytest
 from jobqueued.engine.running import Running
 from jobqueued.engine.service import Engine
 from jobqueued.engine.workers import Pool
+from jobqueued.model.outcome import Outcome, OutcomeKind
 from tests.engine.support import claim_for, settle_down, submit, take_up, until
 
 
@@ -18,11 +19,16 @@ class Work:
 
     def __init__(self) -> None:
         self.begun: list[str] = []
+        self.settled: list[str] = []
         self.gate = asyncio.Event()
 
-    async def perform(self, running: Running) -> None:
+    async def run(self, running: Running) -> Outcome:
         self.begun.append(running.claimed.worker)
         await self.gate.wait()
+        return Outcome(kind=OutcomeKind.COMPLETED)
+
+    async def settle(self, running: Running, outcome: Outcome) -> None:
+        self.settled.append(running.claimed.worker)
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def work() -> Work:
 
 @pytest.fixture
 async def pool(work: Work) -> AsyncIterator[Pool]:
-    made = Pool("default", 3, work.perform)
+    made = Pool("default", 3, work.run, work.settle)
     yield made
     await made.close()
 
@@ -62,6 +68,7 @@ async def test_who_is_done_is_idle_again(engine: Engine, pool: Pool, work: Work)
     names = await fill(engine, pool)
     work.gate.set()
     await until(lambda: sorted(pool.idle) == names)
+    await until(lambda: sorted(work.settled) == names)
     assert pool.busy == 0
 
 

@@ -121,10 +121,11 @@ class AnyOrder(RuleBasedStateMachine):
     def wait(self, milliseconds: int) -> None:
         self.now += milliseconds
 
-    @rule(workers=st.integers(1, 4), mail=st.integers(0, 3), image=st.integers(0, 3))
+    @rule(workers=st.integers(1, 4), mail=st.integers(0, 6), image=st.integers(0, 6))
     def claim(self, workers: int, mail: int, image: int) -> None:
         rooms = {"mail": Room(mail, 100), "image": Room(image, 100)}
         names = [f"w{number}" for number in range(workers)]
+        left = {name: max(0, room.most - self.running(name)) for name, room in rooms.items()}
         found = self.run(self.store.claim([Ask("p", names, rooms, self.turn)], self.now))
         self.turn += len(found)
         for claimed in found:
@@ -133,7 +134,10 @@ class AnyOrder(RuleBasedStateMachine):
             known.go(Status.PROCESSING, self.now)
             known.attempt, known.claimed = known.attempt + 1, claimed
             assert claimed.lease.attempt == known.attempt
-        self.check_room(found, {"mail": mail, "image": image}, workers)
+        self.check_room(found, left, workers)
+
+    def running(self, job_type: str) -> int:
+        return sum(each.job.type == job_type for each in self.held())
 
     def check_room(self, found: list[Claimed], rooms: dict[str, int], workers: int) -> None:
         """Nobody got too much, and nobody idle was left without work there was."""

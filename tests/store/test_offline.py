@@ -41,7 +41,7 @@ def put(writer: sqlite3.Connection, status: str = "pending", payload: bytes = b"
     writer.execute(SQL["insert_job"], row)
     writer.execute(SQL["insert_payload"], (seq, payload, zlib.crc32(payload)))
     if status != "pending":
-        writer.execute(SQL["claim"], (MOMENT, "w1", "daemon", "x", MOMENT + 1, seq)).fetchall()
+        writer.execute(SQL["claim"], (seq, MOMENT, "w1", "daemon", "x", MOMENT + 1)).fetchall()
     if status == "dead":
         ending = Next(Status.DEAD, None, 1, 0)
         outcome = Outcome(

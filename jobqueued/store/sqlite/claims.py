@@ -4,31 +4,40 @@ from __future__ import annotations
 
 import secrets
 import zlib
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-from jobqueued.model.job import Claimed, Lease, Status
+from jobqueued.model.job import Claimed, Job, Lease, Status
 from jobqueued.store.interface import Ask
 from jobqueued.store.sqlite.counts import JobCounts, Transaction
-from jobqueued.store.sqlite.jobs import read_job_at
+from jobqueued.store.sqlite.jobs import read_jobs_at
 from jobqueued.store.sqlite.queries import SQL
 
 GUARD_EVERY = 10
 """One claim in so many goes to the job that waits longest, whatever its priority."""
 
+NO_PAYLOAD = (b"", None)
+
 Head = tuple[int, int]
 """seq and run_at"""
+
+
+class Chosen(NamedTuple):
+    """A job that goes next, and the worker it goes to."""
+
+    seq: int
+    type: str
+    priority: int
+    worker: str
 
 
 class Lanes:
     """The heads of the queues one ask may take from: a lane is one type at one priority."""
 
-    def __init__(
-        self, tx: Transaction, counts: JobCounts, ask: Ask, started: Counter[str], now: int
-    ) -> None:
+    def __init__(self, tx: Transaction, counts: JobCounts, ask: Ask, now: int) -> None:
         self._tx = tx
         self._limit = len(ask.workers)
-        left = {name: room.count - started[name] for name, room in ask.rooms.items()}
+        left = {name: room.most - tx.running(name) for name, room in ask.rooms.items()}
         self._room = {name: count for name, count in left.items() if count > 0}
         self._running = {name: tx.running(name) for name in self._room}
         self._now = now
@@ -81,37 +90,62 @@ class Lanes:
 def claim(tx: Transaction, counts: JobCounts, asks: Sequence[Ask], now: int) -> list[Claimed]:
     """Hand jobs to the idle workers of every asking pool."""
     claimed: list[Claimed] = []
-    started: Counter[str] = Counter()
     for ask in asks:
-        lanes = Lanes(tx, counts, ask, started, now)
-        for number, worker in enumerate(ask.workers):
-            oldest = (ask.turn + number) % GUARD_EVERY == GUARD_EVERY - 1
-            taken = lanes.take(oldest=oldest)
-            if taken is None:
-                break
-            job_type, priority, head = taken
-            lanes.started(job_type)
-            started[job_type] += 1
-            claimed.append(_start(tx, ask, worker, job_type, priority, head[0], now))
+        chosen = _choose(Lanes(tx, counts, ask, now), ask)
+        if chosen:
+            claimed += _start(tx, ask, chosen, now)
     return claimed
 
 
-def _start(
-    tx: Transaction, ask: Ask, worker: str, job_type: str, priority: int, seq: int, now: int
+def _choose(lanes: Lanes, ask: Ask) -> list[Chosen]:
+    chosen = []
+    for number, worker in enumerate(ask.workers):
+        oldest = (ask.turn + number) % GUARD_EVERY == GUARD_EVERY - 1
+        taken = lanes.take(oldest=oldest)
+        if taken is None:
+            break
+        job_type, priority, head = taken
+        lanes.started(job_type)
+        chosen.append(Chosen(head[0], job_type, priority, worker))
+    return chosen
+
+
+def _start(tx: Transaction, ask: Ask, chosen: Sequence[Chosen], now: int) -> list[Claimed]:
+    rows = [
+        (
+            one.seq, now, one.worker, ask.holder, secrets.token_hex(16),
+            now + ask.rooms[one.type].lease,
+        )
+        for one in chosen
+    ]  # fmt: skip
+    places = [(one.seq,) for one in chosen]
+    started = {row[0]: row[1:] for row in tx.many("claim", rows)}
+    payloads = {row[0]: row[1:] for row in tx.many("payloads", places)}
+    whole = {} if ask.holder == "daemon" else read_jobs_at(tx, places)
+    for one in chosen:
+        tx.moved(one.type, one.priority, Status.PENDING, Status.PROCESSING)
+    return [
+        _claimed(one, started[one.seq], payloads.get(one.seq, NO_PAYLOAD), whole, ask.pool, now)
+        for one in chosen
+    ]
+
+
+def _claimed(
+    chosen: Chosen,
+    row: tuple[Any, ...],
+    stored: tuple[Any, ...],
+    whole: Mapping[str, Job],
+    pool: str,
+    now: int,
 ) -> Claimed:
-    expires_at = now + ask.rooms[job_type].lease
-    row = tx.execute(
-        SQL["claim"], (now, worker, ask.holder, secrets.token_hex(16), expires_at, seq)
-    ).fetchall()[0]
-    tx.moved(job_type, priority, Status.PENDING, Status.PROCESSING)
     job_id, attempt, token, max_retries, failures, losses, created_at, correlation, key, tenant = (
         row
     )
-    payload, checksum = tx.execute(SQL["payload"], (seq,)).fetchone() or (b"", None)
+    payload, checksum = stored
     return Claimed(
-        lease=Lease(job_id, attempt, token), type=job_type, payload=payload,
-        payload_intact=zlib.crc32(payload) == checksum, priority=priority,
+        lease=Lease(job_id, attempt, token), type=chosen.type, payload=payload,
+        payload_intact=zlib.crc32(payload) == checksum, priority=chosen.priority,
         max_retries=max_retries, failures=failures, losses=losses, created_at=created_at,
-        started_at=now, correlation_id=correlation, key=key, tenant=tenant, pool=ask.pool,
-        worker=worker, job=None if ask.holder == "daemon" else read_job_at(tx, seq),
+        started_at=now, correlation_id=correlation, key=key, tenant=tenant, pool=pool,
+        worker=chosen.worker, job=whole.get(job_id),
     )  # fmt: skip

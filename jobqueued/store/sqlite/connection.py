@@ -81,7 +81,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 def _open(uri: str) -> sqlite3.Connection:
     return sqlite3.connect(
-        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=256
+        uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=1024
     )
 
 

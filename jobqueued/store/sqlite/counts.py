@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any
 
 from jobqueued.model.job import WAITING
-from jobqueued.store.sqlite.queries import SQL
+from jobqueued.store.sqlite.queries import SQL, run_many
 
 Row = tuple[Any, ...]
 Lane = tuple[str, str, int]
 Delta = dict[Lane, int]
-
-MOST_ROWS = 32
-"""Rows one statement inserts at most; each number of rows is a statement of its own to prepare."""
 
 
 class JobCounts:
@@ -78,11 +74,9 @@ class Transaction:
         self._counts = counts
         self.delta: Delta = {}
 
-    def insert(self, name: str, rows: Sequence[Row]) -> None:
-        """Insert rows, many in one statement: each statement costs a change of thread."""
-        for place in range(0, len(rows), MOST_ROWS):
-            some = rows[place : place + MOST_ROWS]
-            self.execute(_insertion(name, len(some)), [value for row in some for value in row])
+    def many(self, name: str, rows: Sequence[Row]) -> list[Row]:
+        """A statement for many rows at once; what it returns of them, in any order."""
+        return run_many(self.execute, name, rows)
 
     def added(self, lane: Lane, number: int) -> None:
         """Note so many new jobs."""
@@ -115,9 +109,3 @@ class Transaction:
 
     def _lower(self, row: tuple[str, str, int, int]) -> bool:
         return self.execute(SQL["lower_count"], (row[3], *row[:3])).rowcount == 1
-
-
-@cache
-def _insertion(name: str, size: int) -> str:
-    head, _, row = SQL[name].rpartition("VALUES ")
-    return f"{head}VALUES {', '.join([row] * size)}"

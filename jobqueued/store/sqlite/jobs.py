@@ -95,7 +95,7 @@ def _key_reused(job: Job, number: int | None) -> KeyReused:
 def insert(tx: Transaction, jobs: Sequence[Job]) -> None:
     """Put jobs that are not there yet on disk."""
     places = [place_of(job.id) for job in jobs]
-    tx.insert(
+    tx.many(
         "insert_job",
         [
             (
@@ -106,7 +106,7 @@ def insert(tx: Transaction, jobs: Sequence[Job]) -> None:
             for seq, job in zip(places, jobs, strict=True)
         ],
     )  # fmt: skip
-    tx.insert(
+    tx.many(
         "insert_payload",
         [
             (seq, job.payload, crc32(job.payload))
@@ -147,6 +147,11 @@ def read_job_at(tx: Transaction, seq: int | None) -> Job | None:
     """The job of one row, as it is within a transaction."""
     row = tx.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchone()
     return None if row is None else job_from(row)
+
+
+def read_jobs_at(tx: Transaction, places: Sequence[tuple[int]]) -> dict[str, Job]:
+    """The jobs of some rows by id, as they are within a transaction."""
+    return {row[0]: job_from(row) for row in tx.many("select_jobs_at", places)}
 
 
 def list_jobs(

@@ -3,50 +3,79 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import MAX_ERROR, TERMINAL, Held, Lease, Progress, Status
 from jobqueued.model.retry import FAILURES
 from jobqueued.store.interface import Settlement
 from jobqueued.store.sqlite.counts import Transaction
-from jobqueued.store.sqlite.queries import SQL
+from jobqueued.store.sqlite.queries import SQL, run_many
+
+AttemptKey = tuple[int | None, int]
+"""seq and attempt"""
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[Status | None]:
     """End attempts; one whose lease is lost changes nothing and gives None."""
-    return [_settle_one(tx, settlement) for settlement in settlements]
+    # Of two that end the same attempt the first counts.
+    first = {_key(settlement): settlement for settlement in reversed(settlements)}
+    rows = tx.many("settle", [_ending(settlement) for settlement in first.values()])
+    ended = {(seq, attempt): row for seq, attempt, *row in rows}
+    recorded = [first[key] for key in ended]
+    _keep(tx, recorded, ended)
+    for status, job_type, priority, *_ in ended.values():
+        tx.moved(job_type, priority, Status.PROCESSING, status)
+    return [
+        Status(ended[_key(one)][0]) if _key(one) in ended and first[_key(one)] is one else None
+        for one in settlements
+    ]
 
 
-def _settle_one(tx: Transaction, settlement: Settlement) -> Status | None:
-    lease, following, outcome = settlement.lease, settlement.next, settlement.outcome
-    seq = place_of(lease.job_id)
-    error = outcome.error[:MAX_ERROR] if outcome.error is not None else None
-    rows = tx.execute(
-        SQL["settle"],
-        {
-            "seq": seq, "token": lease.token, "at": settlement.at,
-            "status": following.status, "runs_again": following.status not in TERMINAL,
-            "failure": error if outcome.kind in FAILURES else None,
-            "run_at": following.run_at, "failures": following.failures, "losses": following.losses,
-        },
-    ).fetchall()  # fmt: skip
-    if not rows:
-        return None
-    status, job_type, priority, worker, started_at = rows[0]
-    tx.moved(job_type, priority, Status.PROCESSING, status)
-    tx.execute(
-        SQL["insert_attempt"],
-        (
-            seq, lease.attempt, worker, started_at, settlement.at, outcome.kind, error,
-            outcome.exit_code, outcome.http_status, outcome.max_rss_bytes, outcome.cpu_ms,
-        ),
+def _key(settlement: Settlement) -> AttemptKey:
+    return place_of(settlement.lease.job_id), settlement.lease.attempt
+
+
+def _ending(settlement: Settlement) -> tuple[object, ...]:
+    following, outcome = settlement.next, settlement.outcome
+    return (
+        place_of(settlement.lease.job_id), settlement.lease.token, settlement.at,
+        following.status.value, following.status not in TERMINAL, following.run_at,
+        following.failures, following.losses,
+        _error(settlement) if outcome.kind in FAILURES else None,
     )  # fmt: skip
-    if outcome.log:
-        tx.execute(SQL["put_log"], (seq, lease.attempt, outcome.log))
-    if outcome.result is not None:
-        tx.execute(SQL["put_result"], (seq, outcome.result))
-    return Status(status)
+
+
+def _error(settlement: Settlement) -> str | None:
+    error = settlement.outcome.error
+    return None if error is None else error[:MAX_ERROR]
+
+
+def _keep(
+    tx: Transaction,
+    recorded: Sequence[Settlement],
+    ended: Mapping[AttemptKey, Sequence[Any]],
+) -> None:
+    """Put on disk what is to be kept of attempts that have ended."""
+    attempts, logs, results = [], [], []
+    for settlement in recorded:
+        outcome, (seq, number) = settlement.outcome, _key(settlement)
+        _, _, _, worker, started_at = ended[seq, number]
+        attempts.append(
+            (
+                seq, number, worker, started_at, settlement.at, outcome.kind.value,
+                _error(settlement), outcome.exit_code, outcome.http_status,
+                outcome.max_rss_bytes, outcome.cpu_ms,
+            )
+        )  # fmt: skip
+        if outcome.log:
+            logs.append((seq, number, outcome.log))
+        if outcome.result is not None:
+            results.append((seq, outcome.result))
+    tx.many("insert_attempt", attempts)
+    tx.many("put_log", logs)
+    tx.many("put_result", results)
 
 
 def extend(tx: Transaction, leases: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
@@ -78,15 +107,13 @@ def read_expired(connection: sqlite3.Connection, now: int, limit: int) -> list[H
 
 def read_held_under(connection: sqlite3.Connection, tokens: Sequence[str]) -> list[Held | None]:
     """The jobs that are held under these tokens; None where nothing is any more."""
-    found = []
-    for token in tokens:
-        place = place_of(token.partition(".")[0])
-        row = connection.execute(SQL["held_under"], (place, token)).fetchone()
-        found.append(None if row is None else _held(row))
-    return found
+    places = [(place_of(token.partition(".")[0]),) for token in tokens]
+    found = map(_held, run_many(connection.execute, "held_under", places))
+    held = {job.lease.token: job for job in found}
+    return [held.get(token) for token in tokens]
 
 
-def _held(row: tuple[str, int, str, str, int, int, int, int, int]) -> Held:
+def _held(row: tuple[Any, ...]) -> Held:
     job_id, attempt, token, job_type, max_retries, failures, losses, started_at, cancelled = row
     return Held(
         lease=Lease(job_id, attempt, token), type=job_type, max_retries=max_retries,

@@ -178,7 +178,7 @@ class SqliteStore:
         return await self._write(lambda tx: claims.claim(tx, counts, asks, now), essential=False)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
-        return await self._write(lambda tx: leases.settle(tx, settlements))
+        return await self.writer.settle(settlements)
 
     async def extend(self, held: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
         return await self._write(lambda tx: leases.extend(tx, held, expires_at))

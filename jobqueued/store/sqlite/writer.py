@@ -7,8 +7,9 @@ import logging
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +17,8 @@ import msgspec
 
 from jobqueued.clock import monotonic
 from jobqueued.model.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable
-from jobqueued.model.job import Job
+from jobqueued.model.job import Job, Status
+from jobqueued.store.interface import Settlement
 from jobqueued.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     Connection,
@@ -28,6 +30,7 @@ from jobqueued.store.sqlite.connection import (
 from jobqueued.store.sqlite.counts import Delta, JobCounts, Transaction
 from jobqueued.store.sqlite.files import Reserve
 from jobqueued.store.sqlite.jobs import insert
+from jobqueued.store.sqlite.leases import settle
 
 T = TypeVar("T")
 log = logging.getLogger("jobqueued.store")
@@ -41,10 +44,14 @@ _NOT_NOW = (DiskFull, StoreLocked)
 """Nothing was written, and it can be tried again."""
 
 
-class Call(msgspec.Struct):
-    """One caller's write and where its answer goes: work to do, or a job to insert."""
+Work = Callable[[Transaction], Any] | Job | Sequence[Settlement]
+"""Something to do, a job to insert, or attempts to end."""
 
-    work: Callable[[Transaction], Any] | Job
+
+class Call(msgspec.Struct):
+    """One caller's write and where its answer goes."""
+
+    work: Work
     essential: bool
     answer: asyncio.Future[Any]
 
@@ -92,13 +99,15 @@ class Writer:
         """Queue a new job; the future is done after its COMMIT. All of a group go in together."""
         return self._queue(job, essential=False)
 
+    def settle(self, settlements: Sequence[Settlement]) -> asyncio.Future[list[Status | None]]:
+        """Queue the end of attempts; those that come one after the other go in together."""
+        return self._queue(settlements, essential=True)
+
     def write(self, work: Callable[[Transaction], T], *, essential: bool) -> asyncio.Future[T]:
         """Queue one write; the future is done after its COMMIT."""
         return self._queue(work, essential=essential)
 
-    def _queue(
-        self, work: Callable[[Transaction], Any] | Job, *, essential: bool
-    ) -> asyncio.Future[Any]:
+    def _queue(self, work: Work, *, essential: bool) -> asyncio.Future[Any]:
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._closing or self.failed.done():
             answer.set_exception(StoreUnavailable("the store is closed"))
@@ -240,7 +249,9 @@ class Writer:
         if new:
             insert(transaction, new)
         results = [
-            call.work if isinstance(call.work, Job) else call.work(transaction) for call in calls
+            result
+            for kind, some in groupby((call.work for call in calls), _kind)
+            for result in kind(transaction, list(some))
         ]
         transaction.write_counts()
         connection.execute("COMMIT")
@@ -270,6 +281,29 @@ class Writer:
             log.warning("checkpoint put off: %s", error)
         # A reader that is in the way is over soon.
         self._cut_after = 0.0 if done else monotonic() + _CUT_AGAIN_SECONDS
+
+
+def _kind(work: Work) -> Callable[[Transaction, list[Any]], list[Any]]:
+    """How works of the same kind that follow each other are done."""
+    if isinstance(work, Job):
+        return _inserted
+    return _do_each if callable(work) else _settle_all
+
+
+def _inserted(transaction: Transaction, jobs: list[Job]) -> list[Job]:
+    """All new jobs of a group were inserted first."""
+    return jobs
+
+
+def _do_each(transaction: Transaction, works: list[Callable[[Transaction], Any]]) -> list[Any]:
+    return [work(transaction) for work in works]
+
+
+def _settle_all(
+    transaction: Transaction, works: list[Sequence[Settlement]]
+) -> list[list[Status | None]]:
+    statuses = iter(settle(transaction, list(chain.from_iterable(works))))
+    return [list(islice(statuses, len(work))) for work in works]
 
 
 def _size_and_inode(path: str) -> tuple[int, int]:

@@ -4,27 +4,33 @@ WHERE status = 'pending' AND type = ? AND priority = ?
 ORDER BY run_at, seq LIMIT ?
 
 -- name: claim
-UPDATE jobs SET status = 'processing', attempt = attempt + 1, started_at = ?, worker = ?,
-       held_by = ?, lease_token = id || '.' || (attempt + 1) || '.' || ?, lease_expires_at = ?,
-       progress_percent = NULL, progress_message = NULL
-WHERE seq = ?
-RETURNING id, attempt, lease_token, max_retries, failures, losses, created_at,
+WITH chosen (seq, at, worker, holder, secret, until) AS (VALUES (?, ?, ?, ?, ?, ?))
+UPDATE jobs SET status = 'processing', attempt = attempt + 1, started_at = chosen.at,
+       worker = chosen.worker, held_by = chosen.holder,
+       lease_token = id || '.' || (attempt + 1) || '.' || chosen.secret,
+       lease_expires_at = chosen.until, progress_percent = NULL, progress_message = NULL
+FROM chosen WHERE jobs.seq = chosen.seq
+RETURNING seq, id, attempt, lease_token, max_retries, failures, losses, created_at,
           correlation_id, key, tenant
 
--- name: payload
-SELECT payload, checksum FROM payloads WHERE seq = ?
+-- name: payloads
+SELECT seq, payload, checksum FROM payloads WHERE seq IN (VALUES (?))
 
 -- name: expire
 UPDATE jobs SET status = 'expired', finished_at = ? WHERE seq = ?
 
 -- name: settle
+WITH ended (seq, token, at, status, runs_again, run_at, failures, losses, failure) AS (
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))
 UPDATE jobs SET
-       status = iif(cancel_requested AND :runs_again, 'cancelled', :status),
-       finished_at = iif(cancel_requested OR NOT :runs_again, :at, NULL),
-       run_at = coalesce(:run_at, run_at), failures = :failures, losses = :losses,
-       last_error = coalesce(:failure, last_error), held_by = NULL, lease_token = NULL, lease_expires_at = NULL
-WHERE seq = :seq AND status = 'processing' AND lease_token = :token
-RETURNING status, type, priority, worker, started_at
+       status = iif(cancel_requested AND ended.runs_again, 'cancelled', ended.status),
+       finished_at = iif(cancel_requested OR NOT ended.runs_again, ended.at, NULL),
+       run_at = coalesce(ended.run_at, jobs.run_at), failures = ended.failures,
+       losses = ended.losses, last_error = coalesce(ended.failure, last_error),
+       held_by = NULL, lease_token = NULL, lease_expires_at = NULL
+FROM ended
+WHERE jobs.seq = ended.seq AND jobs.status = 'processing' AND lease_token = ended.token
+RETURNING seq, attempt, status, type, priority, worker, started_at
 
 -- name: insert_attempt
 INSERT INTO attempts (seq, number, worker, started_at, finished_at, outcome, error, exit_code,
@@ -60,7 +66,7 @@ FROM jobs WHERE status = 'processing' AND held_by = 'daemon'
 -- name: held_under
 SELECT id, attempt, lease_token, type, max_retries, failures, losses, started_at,
        cancel_requested
-FROM jobs WHERE seq = ? AND status = 'processing' AND lease_token = ?
+FROM jobs WHERE seq IN (VALUES (?)) AND status = 'processing'
 
 -- name: expired_leases
 SELECT id, attempt, lease_token, type, max_retries, failures, losses, started_at,
