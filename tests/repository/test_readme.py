@@ -31,6 +31,12 @@ def needs_a_machine(block: str) -> bool:
     return "sudo" in block or "make test" in block
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
 class Newcomer:
     """Somebody in a folder of their own, with a daemon in another terminal."""
 
@@ -38,13 +44,14 @@ class Newcomer:
         self.place = place
         self.exports = ""
         self._daemon: subprocess.Popen[bytes] | None = None
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.port = probe.getsockname()[1]
+        self.port, self.receiver_port = free_port(), free_port()
         shutil.copy(ROOT / "config.example.toml", place)
+        shutil.copytree(ROOT / "examples", place / "examples")
         commands = place / ".venv" / "bin"
         commands.mkdir(parents=True)
         run = f'PYTHONPATH="{ROOT}" exec "{sys.executable}" -m jobqueued "$@"'
         self._write_script(commands / "jobqueued", run)
+        self._write_script(commands / "python3", run.replace("-m jobqueued ", ""))
         # The slow type sleeps ten times.
         self._write_script(commands / "sleep", "exit 0")
 
@@ -62,6 +69,7 @@ class Newcomer:
             self.serve(SERVERS[block])
             return ""
         text = block.replace("localhost:5627", f"localhost:{self.port}")
+        text = re.sub(r"\b9000\b", str(self.receiver_port), text)
         done = subprocess.run(
             ["sh", "-ec", self.exports + text],
             cwd=self.place,
@@ -134,7 +142,15 @@ def test_it_can_be_followed_from_top_to_bottom(newcomer: Newcomer) -> None:
     assert "urn:jobqueued:problem" not in told
     first = next(block for block in BLOCKS if block.startswith("curl"))
     assert json.loads(printed[first])["result"] == {"greeting": "Hello, world!"}
-    for words in ("attempt 3 works", "this type always fails", "5 types", '"openapi"', "checked"):
+    for words in (
+        "attempt 3 works",
+        "this type always fails",
+        "5 types",
+        "8 types",
+        '"openapi"',
+        "checked",
+        "{'score': 7}",
+    ):
         assert words in told, words
 
 
@@ -156,7 +172,7 @@ def test_blocks_that_need_a_machine_are_at_least_shell() -> None:
 
 def test_every_file_and_command_that_is_named_exists() -> None:
     text = "\n".join(BLOCKS)
-    files = re.findall(r"(?<![\w/.])(contrib/\S+|config\.example\.toml)", text)
+    files = re.findall(r"(?<![\w/.])(contrib/\S+|examples/\S+|config\.example\.toml)", text)
     assert len(set(files)) >= 4
     assert [file for file in files if not (ROOT / file).exists()] == []
     commands = set(re.findall(r"(?:^|[`(])jobqueued ([a-z]+)", README, re.MULTILINE))
