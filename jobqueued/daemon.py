@@ -233,6 +233,7 @@ class Daemon:
             await executor.close()
         self._stage("close", "closing connections and the database")
         await self.http.close()
+        await self.engine.take_back()
         await self.store.close()
         self._systemd.close()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 from msgspec import Meta, Raw
 
 from jobqueued.api.answers import Answer
@@ -24,9 +25,12 @@ from jobqueued.api.fields import (
 )
 from jobqueued.api.wire import leased_json, settled_json
 from jobqueued.config import Config
-from jobqueued.model.job import MAX_ERROR, MAX_RESULT
+from jobqueued.model.job import MAX_ERROR, MAX_RESULT, Claimed
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.submission import Poll, Report
+
+if TYPE_CHECKING:
+    from jobqueued.engine.service import Engine
 
 MAX_TYPES = 100
 MAX_LEASED = 1000
@@ -88,15 +92,26 @@ _KINDS = {
 }
 
 
+class Delivery(Answer):
+    """Jobs on their way to a worker; those of an answer that cannot be sent are handed back."""
+
+    def __init__(self, engine: Engine, jobs: list[Claimed]) -> None:
+        super().__init__(200, leased_json(jobs, engine.config.types))
+        self._engine, self._jobs = engine, jobs
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        """Send all of it."""
+        try:
+            return await super().prepare(request)
+        except BaseException:
+            self._engine.hand_back(self._jobs)
+            raise
+
+
 async def lease_jobs(call: Call) -> web.StreamResponse:
     """Hand out jobs, at once or when they come."""
     poll = parse_poll(await call.body(), call.engine.config)
-    jobs = await call.open_ended(call.engine.lease(poll)) or []
-    transport = call.request.transport
-    if transport is None or transport.is_closing():
-        call.engine.hand_back(jobs)
-        raise ConnectionResetError("the worker is gone")
-    return Answer(200, leased_json(jobs, call.engine.config.types))
+    return Delivery(call.engine, await call.open_ended(call.engine.lease(poll)) or [])
 
 
 async def settle_leases(call: Call) -> web.StreamResponse:
@@ -159,7 +174,7 @@ def _report(values: dict[str, Any]) -> Report:
             result=values.get("result"),
             error=None
             if completed
-            else values.get("error", "the worker gave no reason")[:MAX_ERROR],
+            else (values.get("error") or "the worker gave no reason")[:MAX_ERROR],
             retry_after_ms=None if after is None else round(after * 1000),
         ),
     )

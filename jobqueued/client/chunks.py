@@ -44,7 +44,7 @@ class Chunks:
         """Try smaller batches where the size is what is wrong; raise any other problem."""
         sent = min(self._size, len(self._jobs))
         if not _is_about_size(problem) or sent == 1:
-            raise problem
+            raise problem.counted_from(len(self.ids))
         self._size = sent // 2
 
 

@@ -72,7 +72,10 @@ class Client:
         *,
         pace_per_second: float | None = None,
     ) -> list[str]:
-        """Submit any number of jobs, in batches as they come; the ids, in order."""
+        """Submit any number of jobs, in batches as they come; the ids, in order.
+
+        A refusal names the job by its number; those of the batches before it are submitted.
+        """
         chunks = Chunks(pace_per_second)
         if isinstance(jobs, AsyncIterable):
             async for job in jobs:

@@ -55,6 +55,14 @@ class Problem(ClientError):
         self.errors = errors
         self.retry_after = retry_after
 
+    def counted_from(self, first: int) -> Problem:
+        """The same about one batch of many jobs: so many were submitted before it."""
+        errors = tuple(
+            FieldError(_counted_from(first, each.field), each.message) for each in self.errors
+        )
+        detail = _counted_from(first, self.detail)
+        return Problem(self.status, self.code, detail, errors, self.retry_after)
+
     def renamed(self, names: Mapping[str, str]) -> Problem:
         """The same with other names for the fields, also where a message speaks of one."""
         errors = tuple(
@@ -80,6 +88,10 @@ def problem_from(status: int, reason: str, body: bytes, retry_after: str | None)
         _field_errors(document.get("errors")),
         retry_after,
     )
+
+
+def _counted_from(first: int, text: str) -> str:
+    return re.sub(r"^jobs\[(\d+)\]", lambda place: f"jobs[{first + int(place[1])}]", text)
 
 
 def _reworded(message: str, names: Mapping[str, str]) -> str:

@@ -35,12 +35,12 @@ class Dispatcher(Part):
         while claimed:
             await self._shared.remote.take_back()
             claimed = not self._shared.draining and await self._claim(self._shared.config)
-        return min(self._resting(self._shared.config).values(), default=None)
+        return min(self.resting().values(), default=None)
 
-    def _resting(self, config: Config) -> dict[str, int]:
+    def resting(self) -> dict[str, int]:
         """The types whose jobs are better not begun now, and until when."""
         found = {}
-        for name, job_type in config.types.items():
+        for name, job_type in self._shared.config.types.items():
             executor = self._executors.get(job_type.handler.kind)
             until = None if executor is None else executor.resting_until(job_type.handler)
             if until is not None:
@@ -66,7 +66,7 @@ class Dispatcher(Part):
 
     def _asks(self, config: Config) -> list[Ask]:
         asks = []
-        counts, resting = self._shared.store.counts, self._resting(config)
+        counts, resting = self._shared.store.counts, self.resting()
         for name, pool in self._pools.items():
             if pool.idle and name in config.pools:
                 settings, ending = config.pools[name], self._shared.running.ending

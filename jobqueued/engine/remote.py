@@ -21,6 +21,8 @@ from jobqueued.store.interface import Ask
 
 _ANSWER_SECONDS = 5.0
 """For those who do not want to wait: how long finding out may take."""
+_LEASE_WITHOUT_TYPE = 60_000
+"""What a job is extended by whose type is gone from the configuration; it may still end well."""
 
 
 @dataclass(slots=True)
@@ -158,7 +160,7 @@ class Remote:
         """No lease outlives the time an attempt may take."""
         job_type = self._shared.config.types.get(held.type)
         if job_type is None:
-            return clock.now() + (extend or 0)
+            return clock.now() + (extend or _LEASE_WITHOUT_TYPE)
         moment = clock.now() + (extend or job_type.lease)
         return min(moment, held.started_at + job_type.timeout)
 

@@ -22,7 +22,7 @@ from jobqueued.engine.retention import Retention
 from jobqueued.engine.settle import Settler
 from jobqueued.engine.workers import Pool
 from jobqueued.executors.interface import Executor, StopReason
-from jobqueued.model.errors import Conflict, NotFound
+from jobqueued.model.errors import Conflict, NotFound, StoreError
 from jobqueued.model.ids import IdMaker
 from jobqueued.model.job import TERMINAL, Attempt, Batch, Claimed, Job, Progress, Status
 from jobqueued.model.submission import (
@@ -108,6 +108,11 @@ class Engine:
             await part.stop()
         for pool in self.pools.values():
             await pool.close()
+
+    async def take_back(self) -> None:
+        """The last word before the store closes: jobs that reached no worker run again."""
+        with suppress(StoreError):
+            await self.shared.remote.take_back()
 
     def submit(self, submission: Submission) -> Awaitable[Submitted]:
         return self._intake.submit(submission)
@@ -304,7 +309,7 @@ class Engine:
         counts = self.store.counts
         by_type = counts.by_type()
         oldest = await self.store.oldest_pending()
-        meter = self.shared.meter
+        meter, resting = self.shared.meter, self.shared.dispatcher.resting()
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -315,13 +320,17 @@ class Engine:
             "draining": self.shared.draining,
             "counts": {status: counts.by_status().get(status, 0) for status in Status},
             "types": {
-                name: {"counts": by_type.get(name, {})}
+                name: {
+                    "counts": by_type.get(name, {}),
+                    "resting_until": clock.rfc3339(resting[name]) if name in resting else None,
+                }
                 for name in sorted({*self.config.types, *by_type})
             },
             "pools": {
                 name: {"workers": pool.workers, "busy": pool.busy}
                 for name, pool in self.pools.items()
             },
+            "remote": {"waiting": len(self.shared.remote)},
             "dlq_depth": counts.by_status().get("dead", 0),
             "oldest_pending_seconds": None if oldest is None else max(0, now - oldest) / 1000,
             "rates": {name: meter.per_second(name) for name in ("submitted", "completed", "dead")},

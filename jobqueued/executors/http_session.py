@@ -7,6 +7,7 @@ import os
 import ssl
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from types import SimpleNamespace
 
 from aiohttp import (
@@ -18,8 +19,10 @@ from aiohttp import (
     TraceConnectionReuseconnParams,
 )
 from aiohttp.abc import AbstractResolver
+from aiohttp.client_proto import ResponseHandler
 
 from jobqueued.executors.http_guard import PublicResolver, public_socket
+from jobqueued.executors.http_patience import BoundedAnswers
 
 MOST_TRUST_FILES = 100
 
@@ -49,6 +52,7 @@ def open_session(names: AbstractResolver, route: Route) -> ClientSession:
         resolver=PublicResolver(names) if guarded else names,
         socket_factory=public_socket if guarded else None,
     )
+    connector._factory = partial(_conversation)
     return ClientSession(
         connector=connector,
         cookie_jar=DummyCookieJar(),
@@ -57,6 +61,10 @@ def open_session(names: AbstractResolver, route: Route) -> ClientSession:
         trust_env=False,
         trace_configs=[_reuse_noticed()],
     )
+
+
+def _conversation() -> ResponseHandler:
+    return BoundedAnswers(asyncio.get_running_loop())
 
 
 class BadTrustFile(Exception):

@@ -162,9 +162,8 @@ class Runner:
     def _perform(self, told: bytes, payload: bytes) -> None:
         self._job += 1
         words, result = self._attempt(told, payload)
-        flush()
+        self._last = not flush() or self._last or self._has_grown_too_much()
         self._flush_c()
-        self._last = self._last or self._has_grown_too_much()
         before, (self._cpu, peak) = self._cpu, usage()
         cpu = round((self._cpu - before) * 1000)
         self._channel.send(["ended", self._job, cpu, peak, self._last, *words], result)
@@ -316,11 +315,13 @@ def report(error: BaseException) -> traceback.TracebackException:
     return told
 
 
-def flush() -> None:
-    """Send on what Python holds back of the output."""
+def flush() -> bool:
+    """Send on what Python holds back of the output; whether all of it leads to the log still."""
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
+        return os.fstat(1)[1:3] == os.fstat(2)[1:3]
+    return False
 
 
 def write_traceback(error: BaseException) -> None:

@@ -145,7 +145,7 @@ class Store(Protocol):
         """What a daemon on this store was running itself."""
 
     async def held_under(self, tokens: Sequence[str]) -> list[Held | None]:
-        """The processing jobs these lease tokens belong to; None where one was lost."""
+        """The jobs remote workers hold under these tokens; None where one was lost."""
 
     async def expired_leases(self, now: int) -> list[Held]:
         """Processing jobs whose lease has run out, a bounded number."""

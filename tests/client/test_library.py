@@ -76,6 +76,14 @@ async def test_many_jobs_come_in_order_and_only_once(client: Client) -> None:
     assert [job.payload for job in reversed(found)] == list(range(620))
 
 
+async def test_a_job_that_is_refused_among_many_is_named_by_its_number(client: Client) -> None:
+    jobs = [NewJob(type="idle", correlation_id="refused") for _ in range(150)]
+    with pytest.raises(Problem, match=r"^jobs\[150\]\.priority: ") as caught:
+        await client.submit_many([*jobs, NewJob(type="idle", priority=99)])
+    assert [error.field for error in caught.value.errors] == ["jobs[150].priority"]
+    assert len([job async for job in client.jobs(correlation_id="refused")]) == 100
+
+
 async def test_a_pace_holds_across_batches(client: Client) -> None:
     jobs = [NewJob(type="idle", correlation_id="paced", delay=60.0) for _ in range(250)]
     await client.submit_many(jobs, pace_per_second=10)

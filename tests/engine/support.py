@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from jobqueued import clock
 from jobqueued.config import Config, load_config
 from jobqueued.engine.running import Running
@@ -66,6 +68,12 @@ command = ["sh", "-c", "trap '' TERM; echo begun; while :; do read word < $GATE;
 timeout = "300ms"
 kill_grace = "500ms"
 """
+
+
+def without(config: Config, kind: str) -> Config:
+    """The same configuration with one type less."""
+    types = {name: job_type for name, job_type in config.types.items() if name != kind}
+    return msgspec.structs.replace(config, types=types)
 
 
 def read_config(place: Path) -> Config:

@@ -9,12 +9,7 @@ import msgspec
 from jobqueued.config import Config
 from jobqueued.engine.service import Engine
 from jobqueued.model.job import Status
-from tests.engine.support import Gate, HandClock, started, submit, until, wait_for
-
-
-def without(config: Config, kind: str) -> Config:
-    types = {name: job_type for name, job_type in config.types.items() if name != kind}
-    return msgspec.structs.replace(config, types=types)
+from tests.engine.support import Gate, HandClock, started, submit, until, wait_for, without
 
 
 def with_workers(config: Config, pool: str, workers: int) -> Config:

@@ -11,7 +11,7 @@ from jobqueued.model.errors import Draining
 from jobqueued.model.job import Claimed, Job, Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.submission import Beat, Poll, Report
-from tests.engine.support import HandClock, settle_down, submit, until
+from tests.engine.support import HandClock, settle_down, submit, until, without
 
 LEASE = 10_000
 TIMEOUT = 25_000
@@ -122,6 +122,15 @@ async def test_what_cannot_be_delivered_is_handed_back(engine: Engine) -> None:
     assert (after.status, after.failures) == (Status.PENDING, 0)
 
 
+async def test_what_is_handed_back_after_the_last_round_is_taken_back_too(engine: Engine) -> None:
+    claimed = await leased(engine)
+    await engine.close()
+    engine.hand_back([claimed])
+    await engine.take_back()
+    after = await found(engine, claimed)
+    assert (after.status, after.failures) == (Status.PENDING, 0)
+
+
 async def test_a_draining_engine_hands_out_nothing(live: Engine) -> None:
     waiting = asyncio.create_task(live.lease(poll(wait=60_000)))
     await until(lambda: len(live.shared.remote) == 1)
@@ -151,6 +160,20 @@ async def test_no_lease_outlives_the_timeout(engine: Engine, hand_clock: HandClo
     await engine.shared.reaper.run_once()
     [attempt] = await engine.attempts(claimed.lease.job_id)
     assert attempt.outcome == "timeout"
+
+
+async def test_a_job_whose_type_is_gone_stays_with_its_worker(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    claimed = await leased(engine)
+    engine.reload(without(engine.config, "away"))
+    hand_clock.advance(8_000)
+    [answer] = await engine.heartbeat([Beat(token=claimed.lease.token)])
+    assert (answer.status, answer.expires_at) == ("ok", hand_clock.now + 60_000)
+    hand_clock.advance(LEASE)
+    await engine.shared.reaper.run_once()
+    assert await engine.report([report(claimed, OutcomeKind.COMPLETED)]) == [True]
+    assert (await found(engine, claimed)).status is Status.COMPLETED
 
 
 async def test_a_lease_that_runs_out_is_a_loss(engine: Engine, hand_clock: HandClock) -> None:

@@ -104,9 +104,11 @@ async def _empty(request: web.BaseRequest) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def a_receiver(context: ssl.SSLContext | None = None) -> AsyncIterator[Receiver]:
-    """A receiver on a port of its own, with TLS where there is a context."""
-    listener = socket.create_server(("127.0.0.1", 0))
+async def a_receiver(
+    context: ssl.SSLContext | None = None, port: int = 0
+) -> AsyncIterator[Receiver]:
+    """A receiver on a port of its own or on this one, with TLS where there is a context."""
+    listener = socket.create_server(("127.0.0.1", port))
     receiver = Receiver(listener.getsockname()[1])
     runner = web.ServerRunner(web.Server(receiver.handle), shutdown_timeout=1.0)
     await runner.setup()

@@ -145,6 +145,14 @@ def close_everything(payload):
     raise ValueError("still told")
 
 
+def spoil(payload):
+    print("said")
+    for descriptor in payload:
+        os.close(descriptor)
+    sys.stdout = None if not payload else sys.stdout
+    return os.getpid()
+
+
 def progress(payload, context):
     context.progress(10)
     context.progress(20.5, "half \\ud800")

@@ -188,6 +188,19 @@ async def test_a_memory_limit_too_small_to_start(executor: PythonExecutor, app: 
     assert (await executor.run(call(app, "echo"))).kind is OutcomeKind.COMPLETED
 
 
+@pytest.mark.parametrize("descriptors", [[1], [2], [1, 2], []])
+async def test_a_child_whose_output_leads_nowhere_is_not_used_again(
+    executor: PythonExecutor, app: str, descriptors: list[int]
+) -> None:
+    found = set()
+    for _ in range(2):
+        task = call(app, "spoil", descriptors)
+        outcome = await executor.run(task)
+        assert task.output.snapshot().endswith(b"said\n"), outcome
+        found.add(result(outcome))
+    assert len(found) == 2
+
+
 async def test_hundreds_of_jobs_come_back_in_their_own_hands(
     executor: PythonExecutor, app: str
 ) -> None:

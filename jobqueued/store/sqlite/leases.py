@@ -106,7 +106,7 @@ def read_expired(connection: sqlite3.Connection, now: int, limit: int) -> list[H
 
 
 def read_held_under(connection: sqlite3.Connection, tokens: Sequence[str]) -> list[Held | None]:
-    """The jobs that are held under these tokens; None where nothing is any more."""
+    """The jobs that remote workers hold under these tokens; None where nothing is any more."""
     places = [(place_of(token.partition(".")[0]),) for token in tokens]
     found = map(_held, run_many(connection.execute, "held_under", places))
     held = {job.lease.token: job for job in found}

@@ -66,7 +66,7 @@ FROM jobs WHERE status = 'processing' AND held_by = 'daemon'
 -- name: held_under
 SELECT id, attempt, lease_token, type, max_retries, failures, losses, started_at,
        cancel_requested
-FROM jobs WHERE seq IN (VALUES (?)) AND status = 'processing'
+FROM jobs WHERE seq IN (VALUES (?)) AND status = 'processing' AND held_by = 'remote'
 
 -- name: expired_leases
 SELECT id, attempt, lease_token, type, max_retries, failures, losses, started_at,
