@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from jobqueued import clock
 from jobqueued.config import Config
 from jobqueued.engine.limits import rooms
@@ -29,12 +31,26 @@ class Dispatcher(Part):
         self._shared = shared
         self._pools = pools
         self._turns = dict.fromkeys(pools, 0)
+        self._claims: set[asyncio.Task[None]] = set()
+        self._wakes = 0
+
+    def wake(self) -> None:
+        self._wakes += 1
+        super().wake()
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.wait_for_claims()
+
+    async def wait_for_claims(self) -> None:
+        """Come back when everything asked for has been answered."""
+        while self._claims:
+            await asyncio.wait(self._claims)
 
     async def run_once(self) -> int | None:
-        claimed = True
-        while claimed:
-            await self._shared.remote.take_back()
-            claimed = not self._shared.draining and await self._claim(self._shared.config)
+        await self._shared.remote.take_back()
+        if not self._shared.draining:
+            self._ask(self._shared.config)
         return min(self.resting().values(), default=None)
 
     def resting(self) -> dict[str, int]:
@@ -47,22 +63,44 @@ class Dispatcher(Part):
                 found[name] = until
         return found
 
-    async def _claim(self, config: Config) -> bool:
-        """Start what can be started; whether there was anything."""
-        remote = self._shared.remote
-        here, there = self._asks(config), remote.asks(config)
-        self._shared.claiming = True
+    def _ask(self, config: Config) -> None:
+        """Ask for everybody who is idle; who becomes idle later need not wait for the answer."""
+        here, there = self._asks(config), self._shared.remote.asks(config)
+        if here or there:
+            for ask in here:
+                self._pools[ask.pool].reserve(ask.workers)
+                self._turn(ask.pool, len(ask.workers))
+            claim = asyncio.create_task(self._answer(config, here, there), name="claim")
+            self._claims.add(claim)
+            claim.add_done_callback(self._claims.discard)
+
+    async def _answer(self, config: Config, here: list[Ask], there: list[Ask]) -> None:
+        again = await self.guard(self._claim(config, here, there))
+        if again is not None:
+            self.wake_at(again)
+
+    async def _claim(self, config: Config, here: list[Ask], there: list[Ask]) -> None:
+        """Start what can be started."""
+        shared, wakes = self._shared, self._wakes
+        claimed: list[Claimed] = []
+        shared.claiming += 1
         try:
-            asks = [*here, *there]
-            claimed = await self._shared.store.claim(asks, clock.now()) if asks else []
+            claimed = await shared.store.claim([*here, *there], clock.now())
             # The configuration may be another by now; what was claimed under one runs under it.
             for job in claimed:
                 if job.job is None:
                     self._start(job, config.types[job.type])
-            remote.deliver(there, [job for job in claimed if job.job is not None])
+            shared.remote.deliver(there, [job for job in claimed if job.job is not None])
         finally:
-            self._shared.claiming = False
-        return bool(claimed)
+            shared.claiming -= 1
+            shared.remote.release(there)
+            for ask in here:
+                self._turn(ask.pool, -self._pools[ask.pool].release(ask.workers))
+        if claimed or wakes != self._wakes:
+            self.wake()
+
+    def _turn(self, pool: str, number: int) -> None:
+        self._turns[pool] = self._turns.get(pool, 0) + number
 
     def _asks(self, config: Config) -> list[Ask]:
         asks = []
@@ -82,7 +120,6 @@ class Dispatcher(Part):
             Task(claimed, job_type, deadline, shared.url, Output()),
             claimed.started_at + job_type.lease,
         )
-        self._turns[claimed.pool] = self._turns.get(claimed.pool, 0) + 1
         shared.running.add(running)
         shared.keeper.watch(running)
         shared.reaper.wake_at(running.lease_expires_at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Awaitable
 from contextlib import suppress
 
 from jobqueued import clock
@@ -59,26 +60,27 @@ class Part(ABC):
     async def _loop(self) -> None:
         while not self._stopping:
             self._due = None
-            following = await self._round()
+            self.busy_since = clock.monotonic()
+            following = await self.guard(self.run_once())
+            self.busy_since = None
             if following is not None:
                 self.wake_at(following)
             await self._sleep()
 
-    async def _round(self) -> int | None:
-        self.busy_since = clock.monotonic()
+    async def guard(self, work: Awaitable[int | None]) -> int | None:
+        """Do a piece of work; what goes wrong with it is counted, and tried again later."""
         try:
-            return await self.run_once()
+            return await work
         except StoreUnavailable:
             self._stopping = True
+            self._woken.set()
             return None
         except DiskFull:
-            return clock.now() + _AFTER_ERROR_MS
+            pass
         except Exception:
             self.errors += 1
             log.exception("%s failed; it tries again in a second", self.name)
-            return clock.now() + _AFTER_ERROR_MS
-        finally:
-            self.busy_since = None
+        return clock.now() + _AFTER_ERROR_MS
 
     async def _sleep(self) -> None:
         while not self._stopping:

@@ -35,7 +35,7 @@ class Shared:
         self.changes = Changes()
         self.meter = Meter()
         self.draining = False
-        self.claiming = False
-        """Whether jobs may be claimed on disk of which nothing runs yet."""
+        self.claiming = 0
+        """How many claims are under way: on disk may be jobs of which nothing runs yet."""
         self.url = ""
         """Where handlers reach the daemon."""

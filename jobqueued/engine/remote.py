@@ -32,6 +32,8 @@ class Poller:
     pool: str
     poll: Poll
     answer: asyncio.Future[list[Claimed]]
+    is_asked_for: bool = False
+    """Whether jobs are being claimed for it."""
 
     @property
     def given(self) -> list[Claimed]:
@@ -97,14 +99,23 @@ class Remote:
         """What the waiting workers could be given."""
         asks = []
         for pool, poller in self._pollers.items():
+            if poller.is_asked_for:
+                continue
             poll = poller.poll
             found = remote_rooms(config, poll.types, poll.lease, self._shared.store.counts)
             if found and not poller.answer.done():
+                poller.is_asked_for = True
                 workers = (poll.worker,) * poll.most
                 asks.append(Ask(pool, workers, found, self._turns, "remote"))
             elif not poll.wait:
                 poller.give([])
         return asks
+
+    def release(self, asks: Sequence[Ask]) -> None:
+        """The claim is over: who waits on can be asked for again."""
+        for ask in asks:
+            if ask.pool in self._pollers:
+                self._pollers[ask.pool].is_asked_for = False
 
     def deliver(self, asks: Sequence[Ask], claimed: Sequence[Claimed]) -> None:
         """Give every asking worker what was claimed for it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from jobqueued.engine.running import Running
 from jobqueued.model.outcome import Outcome
@@ -23,6 +23,8 @@ class Pool:
         self._settle = settle
         self._queue: asyncio.Queue[Running] = asyncio.Queue(maxsize=1000)
         self._busy: set[str] = set()
+        self._asked: set[str] = set()
+        """Workers for whom jobs are being claimed."""
         self._tasks: list[asyncio.Task[None]] = []
         self.resize(workers)
 
@@ -34,15 +36,27 @@ class Pool:
         """Have so many workers; those too many go when they are idle."""
         self.workers = workers
         wanted = {f"{self.name}-{number}" for number in range(1, workers + 1)}
-        self.idle = sorted(wanted - self._busy, reverse=True)
+        self.idle = sorted(wanted - self._busy - self._asked, reverse=True)
         while len(self._tasks) < workers:
             self._tasks.append(asyncio.create_task(self._work(), name=f"worker {self.name}"))
 
+    def reserve(self, workers: Iterable[str]) -> None:
+        """Jobs are being claimed for these workers: nobody else is to claim for them."""
+        self._asked.update(workers)
+        self.idle = [worker for worker in self.idle if worker not in self._asked]
+
+    def release(self, workers: Iterable[str]) -> int:
+        """The claim is over: who got no job is idle again; how many those are."""
+        left = [worker for worker in workers if worker in self._asked]
+        for worker in left:
+            self._asked.discard(worker)
+            self._rest(worker)
+        return len(left)
+
     def start(self, running: Running) -> None:
-        """Give a job to the idle worker it was claimed for."""
+        """Give a job to the worker it was claimed for."""
         worker = running.claimed.worker
-        if worker in self.idle:
-            self.idle.remove(worker)
+        self._asked.discard(worker)
         self._busy.add(worker)
         self._queue.put_nowait(running)
 

@@ -129,6 +129,12 @@ async def submit(engine: Engine, kind: str = "quick", **fields: object) -> Job:
     return (await engine.submit(submission)).job
 
 
+async def dispatch(engine: Engine) -> None:
+    """Start what can be started; come back when it has."""
+    await engine.shared.dispatcher.run_once()
+    await engine.shared.dispatcher.wait_for_claims()
+
+
 async def claim_for(engine: Engine, workers: Sequence[str], pool: str = "default") -> list[Claimed]:
     """Claim pending jobs of any type for these workers, but start nothing."""
     found = {

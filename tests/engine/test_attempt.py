@@ -11,6 +11,7 @@ from jobqueued.engine.service import Engine
 from jobqueued.model.job import Claimed, Job, Status
 from tests.engine.support import (
     claim_new,
+    dispatch,
     started,
     submit,
     take_up,
@@ -21,6 +22,7 @@ from tests.engine.support import (
 
 async def perform(engine: Engine, claimed: Claimed) -> None:
     """Give a claimed job to its worker; come back when it is done."""
+    engine.pools[claimed.pool].reserve([claimed.worker])
     engine.pools[claimed.pool].start(take_up(engine, claimed))
     await engine.shared.running.wait_until_empty()
     await until(lambda: engine.pools[claimed.pool].busy == 0)
@@ -50,7 +52,7 @@ async def test_an_executor_that_fails_costs_one_attempt(
 async def test_a_damaged_payload_is_never_run(engine: Engine) -> None:
     job = await submit(engine)
     damage_payload(engine, job)
-    await engine.shared.dispatcher.run_once()
+    await dispatch(engine)
     found = await wait_for(engine, job.id, Status.DEAD)
     assert "checksum" in (found.last_error or "")
     assert engine.shared.meter.totals["executor_errors"] == 0

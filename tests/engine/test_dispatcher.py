@@ -9,7 +9,16 @@ import msgspec
 from jobqueued.config import Config
 from jobqueued.engine.service import Engine
 from jobqueued.model.job import Status
-from tests.engine.support import Gate, HandClock, started, submit, until, wait_for, without
+from tests.engine.support import (
+    Gate,
+    HandClock,
+    dispatch,
+    started,
+    submit,
+    until,
+    wait_for,
+    without,
+)
 
 
 def with_workers(config: Config, pool: str, workers: int) -> Config:
@@ -86,7 +95,7 @@ async def test_jobs_of_a_type_that_is_gone_wait_until_it_is_back(live: Engine) -
 async def test_a_reload_during_a_claim_leaves_nothing_behind(engine: Engine) -> None:
     """What was claimed under the old configuration runs under it."""
     job = await submit(engine)
-    claiming = asyncio.create_task(engine.shared.dispatcher.run_once())
+    claiming = asyncio.create_task(dispatch(engine))
     await asyncio.sleep(0)
     engine.reload(without(engine.config, "quick"))
     await claiming
@@ -113,7 +122,7 @@ async def test_a_new_pool_works_after_a_reload(live: Engine) -> None:
 async def test_a_job_that_expired_is_not_started(engine: Engine, hand_clock: HandClock) -> None:
     job = await submit(engine, expires_at=hand_clock.now + 1_000)
     hand_clock.advance(1_000)
-    await engine.shared.dispatcher.run_once()
+    await dispatch(engine)
     found = await engine.job(job.id)
     assert (found.status, found.attempt) == (Status.PENDING, 0)
     assert len(engine.shared.running) == 0
@@ -125,7 +134,7 @@ async def test_who_waits_is_told_when_a_claim_finds_a_job_expired(
     job = await submit(engine, expires_at=hand_clock.now + 1_000)
     change = engine.shared.changes.next(job.id)
     hand_clock.advance(1_000)
-    await engine.shared.dispatcher.run_once()
+    await dispatch(engine)
     await engine.shared.promoter.run_once()
     assert change.done()
     assert engine.shared.meter.totals["expired"] == 1

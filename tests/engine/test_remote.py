@@ -11,7 +11,7 @@ from jobqueued.model.errors import Draining
 from jobqueued.model.job import Claimed, Job, Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.submission import Beat, Poll, Report
-from tests.engine.support import HandClock, settle_down, submit, until, without
+from tests.engine.support import HandClock, dispatch, settle_down, submit, until, without
 
 LEASE = 10_000
 TIMEOUT = 25_000
@@ -25,7 +25,7 @@ async def lease(engine: Engine, asked: Poll) -> list[Claimed]:
     """What a worker is given in one round of the dispatcher."""
     waiting = asyncio.create_task(engine.lease(asked))
     await settle_down()
-    await engine.shared.dispatcher.run_once()
+    await dispatch(engine)
     return await waiting
 
 
@@ -82,7 +82,7 @@ async def test_workers_that_ask_together_share_the_limit_of_a_type(engine: Engin
         await submit(engine, "few")
     asked = [asyncio.create_task(engine.lease(poll("few", most=2))) for _ in range(3)]
     await settle_down()
-    await engine.shared.dispatcher.run_once()
+    await dispatch(engine)
     assert sorted(map(len, await asyncio.gather(*asked))) == [0, 1, 2]
     assert engine.store.counts.of("few", "processing") == 3
 
@@ -105,11 +105,11 @@ async def test_a_worker_that_hangs_up_strands_nothing(engine: Engine) -> None:
     job = await submit(engine, "away")
     waiting = asyncio.create_task(engine.lease(poll(wait=60_000)))
     await settle_down()
-    round_ = asyncio.create_task(engine.shared.dispatcher.run_once())
+    round_ = asyncio.create_task(dispatch(engine))
     await asyncio.sleep(0)
     waiting.cancel()
     await round_
-    await engine.shared.dispatcher.run_once()
+    await dispatch(engine)
     after = await engine.job(job.id)
     assert (after.status, after.attempt, after.failures) == (Status.PENDING, 1, 0)
 
@@ -117,7 +117,7 @@ async def test_a_worker_that_hangs_up_strands_nothing(engine: Engine) -> None:
 async def test_what_cannot_be_delivered_is_handed_back(engine: Engine) -> None:
     claimed = await leased(engine)
     engine.hand_back([claimed])
-    await engine.shared.dispatcher.run_once()
+    await dispatch(engine)
     after = await found(engine, claimed)
     assert (after.status, after.failures) == (Status.PENDING, 0)
 

@@ -46,6 +46,7 @@ async def pool(work: Work) -> AsyncIterator[Pool]:
 async def fill(engine: Engine, pool: Pool) -> list[str]:
     """Give every idle worker a job; their names."""
     names = sorted(pool.idle)
+    pool.reserve(names)
     for _ in names:
         await submit(engine)
     for job in await claim_for(engine, names):
