@@ -22,10 +22,11 @@ from jobqueued.engine.service import Engine
 from jobqueued.executors.command import CommandExecutor
 from jobqueued.executors.http import HttpExecutor
 from jobqueued.executors.interface import Executor
+from jobqueued.executors.launcher_link import take_in_orphans
 from jobqueued.executors.python import PythonExecutor
 from jobqueued.model.errors import ConfigError, JobqueuedError
 from jobqueued.observe.log import set_up_log
-from jobqueued.store.sqlite.files import InstanceLock
+from jobqueued.store.sqlite.files import InstanceLock, make_directory
 from jobqueued.store.sqlite.store import SqliteStore
 from jobqueued.systemd import Systemd, passed_sockets
 
@@ -49,7 +50,8 @@ def run(config_path: Path) -> int:
     # Until the daemon can reload: the default would end the process.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _raise_descriptor_limit()
-    config.store.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    take_in_orphans()
+    make_directory(config.store.path.parent)
     lock = InstanceLock(config.store.path)
     try:
         return uvloop.run(_serve(config_path, config, lock))

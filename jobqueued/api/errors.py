@@ -99,6 +99,9 @@ def problem_of(error: Exception) -> Problem:
     if isinstance(error, errors.StoreLocked):
         text = "Another program holds the database for writing: nothing was stored."
         return _later("store_locked", text, RETRY_SECONDS)
+    if isinstance(error, MemoryError):
+        text = "The daemon is short of memory. Send it again with the same idempotency key."
+        return _later("out_of_memory", text, RETRY_SECONDS)
     if isinstance(error, errors.StoreError):
         return _later(
             "store_unavailable",

@@ -145,6 +145,7 @@ class WireBeat(msgspec.Struct):
     token: str
     status: str
     expires_at: str | None
+    expires_in_seconds: float | None
 
 
 class WireBeats(msgspec.Struct):
@@ -204,11 +205,12 @@ def attempts_json(attempts: Iterable[Attempt]) -> bytes:
 
 def beats_json(answers: Iterable[BeatAnswer]) -> bytes:
     """What became of each lease."""
-    return encode(
-        WireBeats(
-            [WireBeat(one.token, one.status, _time_or_none(one.expires_at)) for one in answers]
-        )
-    )
+    return encode(WireBeats([_beat(one) for one in answers]))
+
+
+def _beat(answer: BeatAnswer) -> WireBeat:
+    seconds = None if answer.expires_in is None else answer.expires_in / 1000
+    return WireBeat(answer.token, answer.status, _time_or_none(answer.expires_at), seconds)
 
 
 def leased_json(claimed: Iterable[Claimed], types: Mapping[str, JobType]) -> bytes:

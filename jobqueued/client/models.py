@@ -82,6 +82,7 @@ class LeaseState(msgspec.Struct, frozen=True):
     token: str
     status: str
     expires_at: datetime | None = None
+    expires_in_seconds: float | None = None
 
 
 class LeaseStates(msgspec.Struct, frozen=True):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import msgspec
+
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.running import Running
 from jobqueued.engine.settle import Settler
@@ -13,6 +15,8 @@ from jobqueued.model.errors import StoreError
 from jobqueued.model.outcome import DAMAGED_PAYLOAD, Outcome, OutcomeKind
 
 log = logging.getLogger("jobqueued.engine")
+
+_LAST = {OutcomeKind.COMPLETED, OutcomeKind.FATAL}
 
 
 class Attempts:
@@ -41,8 +45,9 @@ class Attempts:
     async def run(self, running: Running) -> Outcome:
         """Run to the end, whatever that is; never raises for one job."""
         try:
-            return await self._outcome(running)
+            return _if_cancelled(running, await self._outcome(running))
         finally:
+            running.ended = True
             running.task.output.close()
 
     async def _outcome(self, running: Running) -> Outcome:
@@ -69,3 +74,10 @@ class Attempts:
             running.timer.cancel()
         stop = running.task.stop
         running.timer = loop.call_later(seconds, stop.ask, StopReason.TIMEOUT)
+
+
+def _if_cancelled(running: Running, outcome: Outcome) -> Outcome:
+    """A handler that failed by itself when it was told to stop must not run again."""
+    if running.task.stop.reason is not StopReason.CANCELLED or outcome.kind in _LAST:
+        return outcome
+    return msgspec.structs.replace(outcome, kind=OutcomeKind.CANCELLED)

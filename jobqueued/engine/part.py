@@ -15,6 +15,8 @@ log = logging.getLogger("jobqueued.engine")
 
 _SLICE_SECONDS = 10.0
 """The longest sleep before the wall clock is looked at again: somebody may have set it."""
+_STEP_SECONDS = 1.0
+"""By which the wall clock must have moved against the other to have been set."""
 _AFTER_ERROR_MS = 1_000
 
 
@@ -83,11 +85,18 @@ class Part(ABC):
         return clock.now() + _AFTER_ERROR_MS
 
     async def _sleep(self) -> None:
+        """Until it is time, or until somebody set the clock: what is due is another matter then."""
+        began = _wall_ahead()
         while not self._stopping:
             self._woken.clear()
             wait = None if self._due is None else (self._due - clock.now()) / 1000
-            if wait is not None and wait <= 0:
+            if wait is not None and (wait <= 0 or abs(_wall_ahead() - began) > _STEP_SECONDS):
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if wait is None else min(wait, _SLICE_SECONDS)):
                     await self._woken.wait()
+
+
+def _wall_ahead() -> float:
+    """Seconds by which the wall clock is ahead of the one that nobody can set."""
+    return clock.now() / 1000 - clock.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobqueued.config import Config
+from jobqueued.engine.deadlines import Deadlines
 from jobqueued.engine.meter import Meter
 from jobqueued.engine.running import Changes, RunningJobs
 from jobqueued.store.interface import Store
@@ -32,6 +33,7 @@ class Shared:
         self.config = config
         self.store = store
         self.running = RunningJobs()
+        self.deadlines = Deadlines()
         self.changes = Changes()
         self.meter = Meter()
         self.draining = False

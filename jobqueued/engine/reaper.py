@@ -30,24 +30,61 @@ class Reaper(Part):
 
     async def run_once(self) -> int | None:
         now = clock.now()
-        expired = await self._shared.store.expired_leases(now)
+        found = await self._run_out(now)
         if self._shared.claiming:
             # One of them may be about to start here.
             return now + _LEAST_PAUSE_MS
         # What runs in this process is not lost, however late its lease was extended.
-        lost = [job for job in expired if self._shared.running.by_token(job.lease.token) is None]
+        lost = [job for job in found if self._shared.running.by_token(job.lease.token) is None]
         if lost:
             self._shared.meter.count("leases_expired", len(lost))
             await self._settler.settle([(job, self._outcome(job, now)) for job in lost])
-        following = await self._shared.store.next_lease_expiry()
+        return await self._next(now)
+
+    async def _run_out(self, now: int) -> list[Held]:
+        """Jobs whose lease has run out: by our own clock where it is known, else by the wall's."""
+        store, deadlines = self._shared.store, self._shared.deadlines
+        expired = await store.expired_leases(now)
+        lengths = [(job, deadlines.left(job.lease.token)) for job in expired]
+        alive = [(job, left) for job, left in lengths if left is not None and left > 0]
+        if alive:
+            # Somebody has set the clock forward.
+            leases = [job.lease for job, _ in alive]
+            await store.extend(leases, [now + left for _, left in alive])
+        unknown = [job for job, left in lengths if left is None]
+        return [*await self._run_out_here(), *unknown]
+
+    async def _run_out_here(self) -> list[Held]:
+        deadlines, found = self._shared.deadlines, []
+        tokens = deadlines.run_out()
+        held = await self._shared.store.held_under(tokens) if tokens else []
+        for token, job in zip(tokens, held, strict=True):
+            if job is None:
+                deadlines.forget(token)
+            elif (deadlines.left(token) or 0) <= 0:
+                # A sign of life has not come while we looked.
+                found.append(job)
+        return found
+
+    async def _next(self, now: int) -> int | None:
+        moments = [await self._shared.store.next_lease_expiry()]
+        left = self._shared.deadlines.next()
+        moments.append(None if left is None else now + left)
+        following = min((moment for moment in moments if moment is not None), default=None)
         return None if following is None else max(following, now + _LEAST_PAUSE_MS)
 
     def _outcome(self, job: Held, now: int) -> Outcome:
         job_type = self._shared.config.types.get(job.type)
-        if job_type is not None and job.started_at + job_type.timeout <= now:
+        if job_type is not None and self._is_over(job, job_type.timeout, now):
             error = f"no outcome within the timeout of {job_type.timeout / 1000:g} s"
             return Outcome(kind=OutcomeKind.TIMEOUT, error=error)
         return _lost(job, "the lease ran out before an outcome came")
+
+    def _is_over(self, job: Held, timeout: int, now: int) -> bool:
+        deadlines, token = self._shared.deadlines, job.lease.token
+        if deadlines.left(token) is not None:
+            return deadlines.is_over(token)
+        return job.started_at + timeout <= now
 
     async def recover(self) -> int:
         """Before anything is claimed: take up what a daemon that died was running; how many."""

@@ -124,10 +124,17 @@ class Remote:
             found[job.pool].append(job)
             self._shared.changes.notify(job.lease.job_id)
             if job.job is not None and job.job.lease_expires_at is not None:
-                self._shared.reaper.wake_at(job.job.lease_expires_at)
+                self._begin(job, job.job.lease_expires_at)
         self._turns += len(claimed)
         for ask in asks:
             self._answer(ask.pool, found[ask.pool])
+
+    def _begin(self, job: Claimed, expires_at: int) -> None:
+        job_type = self._shared.config.types.get(job.type)
+        lease = expires_at - job.started_at
+        timeout = lease if job_type is None else job_type.timeout
+        self._shared.deadlines.begin(job.lease.token, lease, timeout)
+        self._shared.reaper.wake_at(expires_at)
 
     def _answer(self, pool: str, jobs: list[Claimed]) -> None:
         poller = self._pollers.get(pool)
@@ -148,32 +155,36 @@ class Remote:
         found = await self._shared.store.held_under([beat.token for beat in beats])
         held = {job.lease.token: job for job in found if job is not None}
         alive = [beat for beat in beats if beat.token in held]
-        moments = [self._until(held[beat.token], beat.extend) for beat in alive]
+        lengths = [self._extend(held[beat.token], beat.extend) for beat in alive]
         leases = [held[beat.token].lease for beat in alive]
+        moments = [clock.now() + length for length in lengths]
         extended = await self._shared.store.extend(leases, moments) if leases else []
-        until = {
-            beat.token: moment
-            for beat, moment, still_held in zip(alive, moments, extended, strict=True)
+        runs_for = {
+            beat.token: length
+            for beat, length, still_held in zip(alive, lengths, extended, strict=True)
             if still_held
         }
-        return [await self._beat(beat, held.get(beat.token), until) for beat in beats]
+        return [await self._beat(beat, held.get(beat.token), runs_for) for beat in beats]
 
-    async def _beat(self, beat: Beat, held: Held | None, until: dict[str, int]) -> BeatAnswer:
-        if held is None or beat.token not in until:
+    async def _beat(self, beat: Beat, held: Held | None, runs_for: dict[str, int]) -> BeatAnswer:
+        if held is None or beat.token not in runs_for:
+            self._shared.deadlines.forget(beat.token)
             return BeatAnswer(beat.token, "stale", None)
         if beat.percent is not None:
             progress = Progress(beat.percent, beat.message)
             await self._shared.store.report_progress(held.lease, progress)
         status = "cancelled" if held.cancel_requested else "ok"
-        return BeatAnswer(beat.token, status, until[beat.token])
+        length = runs_for[beat.token]
+        return BeatAnswer(beat.token, status, clock.now() + length, length)
 
-    def _until(self, held: Held, extend: int | None) -> int:
-        """No lease outlives the time an attempt may take."""
+    def _extend(self, held: Held, extend: int | None) -> int:
+        """For how long a lease runs from now; none outlives the time an attempt may take."""
         job_type = self._shared.config.types.get(held.type)
-        if job_type is None:
-            return clock.now() + (extend or _LEASE_WITHOUT_TYPE)
-        moment = clock.now() + (extend or job_type.lease)
-        return min(moment, held.started_at + job_type.timeout)
+        wished = left = extend or _LEASE_WITHOUT_TYPE
+        if job_type is not None:
+            wished = extend or job_type.lease
+            left = min(held.started_at + job_type.timeout - clock.now(), job_type.timeout)
+        return self._shared.deadlines.extend(held.lease.token, wished, left)
 
     async def report(self, reports: Sequence[Report]) -> list[bool]:
         """End attempts; False where the lease was lost and nothing was changed."""

@@ -21,6 +21,8 @@ class Running:
     """How much of its output is on disk."""
     progress: Progress | None = None
     """What the handler last said and is not on disk yet."""
+    ended: bool = False
+    """Whether its outcome is known, and only has to be written."""
     timer: asyncio.TimerHandle | None = None
     """Ends the attempt when its time is over."""
 

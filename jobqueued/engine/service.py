@@ -45,6 +45,7 @@ class Engine:
 
     def __init__(self, config: Config, store: Store, executors: dict[str, Executor]) -> None:
         self.started_at = clock.now()
+        self._began = clock.monotonic()
         self._started = False
         self.store = store
         self.shared = shared = Shared(config, store)
@@ -158,7 +159,7 @@ class Engine:
     async def cancel(self, job_id: str) -> Job:
         """A waiting job is cancelled at once, a running one is told to stop."""
         running = self.shared.running.by_job(job_id)
-        if running is not None and self.store.disk_full:
+        if running is not None and self.store.disk_full and not running.ended:
             # It may be the one that fills the disk; its outcome will be on record.
             running.task.stop.ask(StopReason.CANCELLED)
             return await self.job(job_id)
@@ -268,7 +269,9 @@ class Engine:
             if not await self.store.report_progress(running.claimed.lease, progress):
                 return BeatAnswer(beat.token, "stale", None)
         stopping = running.task.stop.reason is StopReason.CANCELLED
-        return BeatAnswer(beat.token, "cancelled" if stopping else "ok", running.lease_expires_at)
+        until = running.lease_expires_at
+        length = max(0, until - clock.now())
+        return BeatAnswer(beat.token, "cancelled" if stopping else "ok", until, length)
 
     def note_progress(self, token: str, percent: float, message: str | None) -> None:
         """What a handler of this process says, put on disk soon."""
@@ -314,7 +317,7 @@ class Engine:
             "version": __version__,
             "pid": os.getpid(),
             "started_at": clock.rfc3339(self.started_at),
-            "uptime_seconds": (now - self.started_at) // 1000,
+            "uptime_seconds": int(clock.monotonic() - self._began),
             "ready": not self.unready_reasons(),
             "reasons": self.unready_reasons(),
             "draining": self.shared.draining,

@@ -29,6 +29,7 @@ class Settler:
         settlements = [self._decide(job, outcome) for job, outcome in ended]
         statuses = await self._shared.store.settle(settlements)
         for (job, _), settlement, status in zip(ended, settlements, statuses, strict=True):
+            self._shared.deadlines.forget(job.lease.token)
             if status is not None:
                 self._announce(job, settlement, status)
             else:
@@ -62,6 +63,8 @@ class Settler:
         shared.meter.count(f"outcome_{outcome.kind}")
         if status is Status.PENDING:
             shared.dispatcher.wake()
+            # It may have expired while it ran, and who is never claimed is never looked at again.
+            shared.promoter.wake()
         elif status in WAITING:
             shared.promoter.wake_at(settlement.next.run_at or settlement.at)
         else:

@@ -12,10 +12,17 @@ import msgspec
 from jobqueued.executors.environment import base_environment, job_environment, owner_environment
 from jobqueued.executors.exits import Exit, outcome_before_start, outcome_of_exit, with_result
 from jobqueued.executors.interface import Executor, Task
-from jobqueued.executors.launcher_link import CannotStart, LauncherLink, LauncherLost, Process
+from jobqueued.executors.launcher_link import (
+    CannotStart,
+    LauncherLink,
+    LauncherLost,
+    NoRoom,
+    Process,
+)
 from jobqueued.executors.launchers import Launchers
+from jobqueued.executors.shortage import Shortage
 from jobqueued.executors.streams import Streams, open_streams
-from jobqueued.model.job_type import CommandHandler
+from jobqueued.model.job_type import CommandHandler, Handler
 from jobqueued.model.outcome import Outcome, OutcomeKind
 
 KILL_SECONDS = 2.0
@@ -32,6 +39,11 @@ class CommandExecutor(Executor):
         self._launchers = Launchers(pass_fds)
         self._base = base_environment(os.environ)
         self._owner = owner_environment(os.environ)
+        self._shortage = Shortage()
+
+    def resting_until(self, handler: Handler) -> int | None:
+        """Until when this machine had better not be asked for more processes."""
+        return self._shortage.resting_until()
 
     async def start(self) -> None:
         """Have the launcher ready; without this the first task starts it."""
@@ -63,10 +75,12 @@ class CommandExecutor(Executor):
                 return await self._run_with(task, streams)
         except LauncherLost as error:
             return Outcome(kind=OutcomeKind.LOST, error=str(error))
+        except NoRoom as error:
+            return self._shortage.outcome(f"cannot start: {error}")
         except CannotStart as error:
             return Outcome(kind=OutcomeKind.FAILED, error=f"cannot start: {error}")
-        except OSError as error:
-            return Outcome(kind=OutcomeKind.FAILED, error=f"cannot start a process: {error}")
+        except (OSError, MemoryError) as error:
+            return self._shortage.judge(error)
 
     async def _run_with(self, task: Task, streams: Streams) -> Outcome:
         link = self._launchers.current()
@@ -103,9 +117,11 @@ async def _end_of(link: LauncherLink, process: Process, task: Task) -> Exit:
     obey = asyncio.create_task(_stop_when_asked(link, process, task))
     try:
         return await asyncio.shield(process.ended)
-    except asyncio.CancelledError:
-        link.signal(process, signal.SIGKILL)
-        await asyncio.wait([process.ended], timeout=KILL_SECONDS)
+    except BaseException:
+        # Whatever happened here, nothing may run on that nobody waits for.
+        if not process.ended.done():
+            link.signal(process, signal.SIGKILL)
+            await asyncio.wait([process.ended], timeout=KILL_SECONDS)
         raise
     finally:
         obey.cancel()

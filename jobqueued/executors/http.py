@@ -34,6 +34,7 @@ from jobqueued.executors.http_guard import Names
 from jobqueued.executors.http_request import headers_of
 from jobqueued.executors.http_session import BadTrustFile, Route, Sending, TrustStore, open_session
 from jobqueued.executors.interface import Executor, StopReason, Task
+from jobqueued.executors.shortage import Shortage, is_shortage
 from jobqueued.model.job import MAX_RESULT
 from jobqueued.model.job_type import Handler, HttpHandler
 from jobqueued.model.outcome import Outcome, OutcomeKind
@@ -62,9 +63,12 @@ class HttpExecutor(Executor):
         self._names = Names() if resolver is None else resolver
         self._trust = TrustStore()
         self._sessions: dict[Route, ClientSession] = {}
+        self._shortage = Shortage()
 
     def resting_until(self, handler: Handler) -> int | None:
         """Until when the one receiver of a handler wants no jobs; None when it takes them."""
+        if (short := self._shortage.resting_until()) is not None:
+            return short
         if not isinstance(handler, HttpHandler) or handler.url is None or not self.hosts.count:
             return None
         try:
@@ -120,6 +124,8 @@ class HttpExecutor(Executor):
         except BadTrustFile as error:
             return _noted(delivery.task, Outcome(kind=OutcomeKind.FAILED, error=str(error)))
         except (ClientError, OSError) as error:
+            if is_shortage(error):
+                return _noted(delivery.task, self._shortage.outcome(f"cannot send: {error}"))
             kind = OutcomeKind.FATAL if is_forbidden(error) else OutcomeKind.FAILED
             text = error_text(error, delivery.url, delivery.handler)
             return _noted(delivery.task, Outcome(kind=kind, error=text))

@@ -7,7 +7,6 @@ handler. It uses the standard library alone: it starts at once, and stays small.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import resource
@@ -18,6 +17,8 @@ import time
 from collections.abc import Mapping
 
 from jobqueued.executors.processes import (
+    become_subreaper,
+    children,
     dead_child,
     every_pid,
     group_of,
@@ -29,11 +30,10 @@ from jobqueued.executors.processes import (
     signal_group,
     token_of,
 )
-from jobqueued.executors.spawn import START_ERRORS, Order, reason, spawn
+from jobqueued.executors.spawn import START_ERRORS, Order, is_shortage, reason, spawn
 
 MAX_MESSAGE = 384 * 1024
 OOM_SCORE = 500
-PR_SET_CHILD_SUBREAPER = 36
 YOUNG_SECONDS = 1.0
 NEARBY_PIDS = 256
 HARMLESS = (
@@ -116,7 +116,8 @@ class Launcher:
         try:
             pid = spawn(order, streams)
         except START_ERRORS as error:
-            self.reply({"id": order.id, "error": reason(error, order)})
+            short = is_shortage(error, order)
+            self.reply({"id": order.id, "error": reason(error, order), "shortage": short})
         else:
             self.running[pid] = Handler(order, pid)
             self.pids[order.id] = pid
@@ -188,7 +189,7 @@ class Launcher:
 
     def end_everything(self) -> None:
         """Kill and collect every process that came from a handler."""
-        while doomed := kill_all(pid for pid in every_pid() if is_child(pid)):
+        while doomed := kill_all(children()):
             for _ in doomed:
                 os.wait4(-1, 0)
 
@@ -225,11 +226,6 @@ def catch_signals() -> int:
         signal.signal(number, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     return wakeups
-
-
-def become_subreaper() -> None:
-    """Orphans of handlers come to this process instead of to init."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def go_first_when_memory_runs_out() -> None:

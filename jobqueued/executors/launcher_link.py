@@ -10,17 +10,18 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGCONT, SIGKILL
 
 from jobqueued.executors.exits import Exit
 from jobqueued.executors.launcher import MAX_MESSAGE
-from jobqueued.executors.leftovers import end_leftovers
-from jobqueued.executors.processes import TOKEN_VARIABLE
-from jobqueued.executors.spawn import Order
+from jobqueued.executors.leftovers import end_leftovers, end_orphans
+from jobqueued.executors.processes import TOKEN_VARIABLE, become_subreaper, children
+from jobqueued.executors.spawn import SHORTAGES, Order
 
 CLOSE_SECONDS = 5.0
 RECEIVE_SIZE = 64 * 1024
@@ -29,6 +30,10 @@ PACKAGE_ROOT = Path(__file__).resolve().parents[2]
 
 class CannotStart(Exception):
     """The handler's process was not started; the text says why."""
+
+
+class NoRoom(CannotStart):
+    """This machine had no process, descriptor or memory for it."""
 
 
 class LauncherLost(Exception):
@@ -104,6 +109,7 @@ class LauncherLink:
         if len(data) > MAX_MESSAGE:
             raise CannotStart("the command line and `env` are too long")
         self._running[process.id] = process
+        self._wake_launcher()
         try:
             await self._send(data, streams)
         except BaseException:
@@ -117,6 +123,7 @@ class LauncherLink:
         """Signal the process group of a handler; nothing happens when it has ended."""
         if not self.alive or process.id not in self._running:
             return
+        self._wake_launcher()
         message = json.dumps({"id": process.id, "signal": number}).encode()
         with contextlib.suppress(LauncherLost):
             if self._outgoing or not self._try_to_send(message, ()):
@@ -126,6 +133,7 @@ class LauncherLink:
         """End the launcher and every process it started."""
         self._why_lost = "the daemon stopped"
         if self.alive:
+            self._wake_launcher()
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
         with contextlib.suppress(TimeoutError):
@@ -134,6 +142,10 @@ class LauncherLink:
         # One that does not answer is killed, with all it ran.
         self._bury()
         await self._gone.wait()
+
+    def _wake_launcher(self) -> None:
+        """One that somebody has stopped would do nothing; to any other this means nothing."""
+        self._launcher.send_signal(SIGCONT)
 
     async def _send(self, data: bytes, descriptors: tuple[int, ...]) -> None:
         if not self._outgoing and self._try_to_send(data, descriptors):
@@ -156,7 +168,8 @@ class LauncherLink:
             self._bury()
             raise LauncherLost(f"{self._why_lost} before the handler was started") from None
         except OSError as error:
-            raise CannotStart(f"the process launcher took no order: {error.strerror}") from error
+            kind = NoRoom if error.errno in SHORTAGES else CannotStart
+            raise kind(f"the process launcher took no order: {error.strerror}") from error
         return True
 
     def _queue(self, message: Outgoing) -> None:
@@ -197,7 +210,8 @@ class LauncherLink:
         if process is None or process.ended.done():
             return
         if "error" in report:
-            process.ended.set_exception(CannotStart(str(report["error"])))
+            kind = NoRoom if report["shortage"] else CannotStart
+            process.ended.set_exception(kind(str(report["error"])))
         else:
             process.ended.set_result(Exit(*(_number(report[name]) for name in EXIT_FIELDS)))
 
@@ -218,7 +232,9 @@ class LauncherLink:
     def _collect(self, tokens: set[str]) -> None:
         self._launcher.kill()
         self._launcher.wait()
+        _own_children.discard(self._launcher.pid)
         end_leftovers(tokens)
+        end_orphans(_orphans)
 
     def _end_all(self, error: Exception) -> None:
         for process in self._running.values():
@@ -240,6 +256,22 @@ class LauncherLink:
 EXIT_FIELDS = ("code", "signal", "max_rss_bytes", "cpu_ms")
 
 
+_starting = threading.Lock()
+"""Held while there may be a child that is not in the list yet."""
+_own_children: set[int] = set()
+
+
+def take_in_orphans() -> None:
+    """Have all that a launcher runs come to this process when the launcher is killed."""
+    _own_children.update(children())
+    become_subreaper()
+
+
+def _orphans() -> set[int]:
+    with _starting:
+        return children() - _own_children
+
+
 def start_launcher(pass_fds: tuple[int, ...]) -> tuple[socket.socket, subprocess.Popen[bytes]]:
     """Start a launcher process; returns our end of its socket, which does not block."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -247,14 +279,16 @@ def start_launcher(pass_fds: tuple[int, ...]) -> tuple[socket.socket, subprocess
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * MAX_MESSAGE)
         ours.setblocking(False)
-        process = subprocess.Popen(
-            _launcher_command(theirs.fileno()),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            env=_launcher_environment(),
-            pass_fds=(theirs.fileno(), *pass_fds),
-            start_new_session=True,
-        )
+        with _starting:
+            process = subprocess.Popen(
+                _launcher_command(theirs.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                env=_launcher_environment(),
+                pass_fds=(theirs.fileno(), *pass_fds),
+                start_new_session=True,
+            )
+            _own_children.add(process.pid)
     except BaseException:
         ours.close()
         raise

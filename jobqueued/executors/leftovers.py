@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from jobqueued import clock
-from jobqueued.executors.processes import every_pid, kill_all, token_of
+from jobqueued.executors.processes import (
+    collect_if_dead,
+    every_pid,
+    is_subreaper,
+    kill_all,
+    token_of,
+)
 
 
 def end_leftovers(tokens: set[str], deadline_seconds: float = 2.0) -> int:
@@ -23,6 +29,24 @@ def end_leftovers(tokens: set[str], deadline_seconds: float = 2.0) -> int:
         _kill_and_wait(found, deadline)
         if clock.monotonic() >= deadline:
             break
+    return len(ended)
+
+
+def end_orphans(orphans: Callable[[], set[int]], deadline_seconds: float = 2.0) -> int:
+    """Kill and collect children that nobody here has started; returns how many there were.
+
+    Where orphans come to this process, these are what a launcher that was killed had run, whatever
+    they have done to their environment, group or session. Blocks: call it in a thread.
+    """
+    if not is_subreaper():
+        return 0
+    deadline = clock.monotonic() + deadline_seconds
+    ended: set[int] = set()
+    while (found := orphans()) and clock.monotonic() < deadline:
+        ended |= found
+        _kill_and_wait(found, deadline)
+        for pid in found:
+            collect_if_dead(pid)
     return len(ended)
 
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from collections.abc import Iterable
 
 TOKEN_VARIABLE = "JOB_LEASE_TOKEN"
+PR_SET_CHILD_SUBREAPER = 36
+PR_GET_CHILD_SUBREAPER = 37
 EXITING_FLAG = 0x4
 FLAGS_FIELD = 6
+
+
+def become_subreaper() -> None:
+    """Orphans of our descendants come to this process instead of to init."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def is_subreaper() -> bool:
+    """Whether orphans come to this process."""
+    answer = ctypes.c_int(0)
+    ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(answer), 0, 0, 0)
+    return bool(answer.value)
 
 
 def newest_pid() -> int:
@@ -29,6 +44,19 @@ def dead_child() -> int | None:
     except ChildProcessError:
         return None
     return None if found is None else found.si_pid
+
+
+def children() -> set[int]:
+    """Our children, alive or dead."""
+    return {pid for pid in every_pid() if is_child(pid)}
+
+
+def collect_if_dead(pid: int) -> None:
+    """Free the number of a child that has ended."""
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
 
 
 def has_children() -> bool:

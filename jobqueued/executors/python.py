@@ -13,12 +13,13 @@ import msgspec
 from jobqueued.executors.environment import base_environment, owner_environment
 from jobqueued.executors.exits import Exit, outcome_before_start
 from jobqueued.executors.interface import Executor, Task
-from jobqueued.executors.launcher_link import CannotStart, LauncherLost
+from jobqueued.executors.launcher_link import CannotStart, LauncherLost, NoRoom
 from jobqueued.executors.launchers import Launchers
 from jobqueued.executors.python_channel import ChannelClosed
 from jobqueued.executors.python_child import Answer, Child, Hooks, LineBroken
 from jobqueued.executors.python_outcomes import outcome_of_answer, outcome_of_end
-from jobqueued.model.job_type import PythonHandler
+from jobqueued.executors.shortage import Shortage
+from jobqueued.model.job_type import Handler, PythonHandler
 from jobqueued.model.outcome import Outcome, OutcomeKind
 
 IDLE_SECONDS = 300.0
@@ -57,6 +58,11 @@ class PythonExecutor(Executor):
         self._timer: asyncio.TimerHandle | None = None
         self._base = base_environment(os.environ)
         self._owner = owner_environment(os.environ)
+        self._shortage = Shortage()
+
+    def resting_until(self, handler: Handler) -> int | None:
+        """Until when this machine had better not be asked for more processes."""
+        return self._shortage.resting_until()
 
     @property
     def children(self) -> int:
@@ -99,12 +105,14 @@ class PythonExecutor(Executor):
             return Outcome(kind=OutcomeKind.CRASHED, error=text)
         except LauncherLost as error:
             return Outcome(kind=OutcomeKind.LOST, error=str(error))
+        except NoRoom as error:
+            return self._shortage.outcome(f"cannot start: {error}")
         except CannotStart as error:
             # The launcher knows programs only as commands.
             text = str(error).replace("`command`", "`interpreter`")
             return Outcome(kind=OutcomeKind.FAILED, error=f"cannot start: {text}")
-        except OSError as error:
-            return Outcome(kind=OutcomeKind.FAILED, error=f"cannot start a process: {error}")
+        except (OSError, MemoryError) as error:
+            return self._shortage.judge(error)
 
     async def _call(self, task: Task, group: Group) -> Outcome:
         group.busy += 1

@@ -45,6 +45,14 @@ class Unstartable(Exception):
     """A handler that cannot be started; the text says why."""
 
 
+class NoDescriptors(Unstartable):
+    """There were none left for the handler's streams."""
+
+
+SHORTAGES = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+"""Errors of a machine, or a daemon, that has no more to give."""
+
+
 START_ERRORS = (
     OSError,
     Unstartable,
@@ -58,7 +66,7 @@ START_ERRORS = (
 def spawn(order: Order, streams: list[int]) -> int:
     """Start the process under its limits and return its id."""
     if len(streams) != 3:
-        raise Unstartable("too many open files; raise LimitNOFILE of the daemon")
+        raise NoDescriptors("too many open files; raise LimitNOFILE of the daemon")
     if order.memory is None:
         return popen(order, streams)
     limit = at_most(order.memory, resource.getrlimit(resource.RLIMIT_AS)[1])
@@ -146,6 +154,15 @@ def reason(error: Exception, order: Order) -> str:
     return f"{order.argv[0]!r}: {error.strerror}" + ADVICE.get(error.errno or 0, "")
 
 
+def is_shortage(error: Exception, order: Order) -> bool:
+    """Whether it is not the handler's doing; its own memory limit is."""
+    if isinstance(error, NoDescriptors):
+        return True
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return order.memory is None
+    return isinstance(error, OSError) and error.errno in SHORTAGES
+
+
 ADVICE = {
     errno.ENOENT: "; check `command`, and the interpreter its first line names",
     errno.EACCES: "; check that it is a program this user may run (chmod +x)",
@@ -154,6 +171,7 @@ ADVICE = {
     errno.EAGAIN: "; too many processes (LimitNPROC, TasksMax)",
     errno.ENOMEM: "; this machine has no memory left",
     errno.EMFILE: "; raise LimitNOFILE of the daemon",
+    errno.ENFILE: "; this machine has no more descriptors (fs.file-max)",
 }
 
 

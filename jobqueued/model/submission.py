@@ -80,8 +80,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BeatAnswer(msgspec.Struct, frozen=True):
-    """`ok`, `stale` or `cancelled`, and until when the lease now runs."""
+    """`ok`, `stale` or `cancelled`; until when the lease now runs, and for how long from now."""
 
     token: str
     status: str
     expires_at: int | None
+    expires_in: int | None = None

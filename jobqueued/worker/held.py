@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 
 from jobqueued.client.models import LeasedJob
@@ -28,7 +27,7 @@ class Held:
     """A job from the moment it was leased until its outcome is recorded or its lease is lost.
 
     `beat_at` and `expires_at` are moments of this worker's monotonic clock; adding `skew` to a
-    moment of the daemon's clock gives one of ours.
+    moment of the daemon's clock as it stood when the job was leased gives one of ours.
     """
 
     job: LeasedJob
@@ -50,9 +49,9 @@ class Held:
         """Whether the daemon should be told something before the next beat is due."""
         return self.progress is not None or self.extend is not None
 
-    def renewed(self, until: datetime, now: float) -> None:
-        """The lease runs until then."""
-        self.expires_at = until.timestamp() + self.skew
+    def renewed(self, seconds: float, now: float) -> None:
+        """The lease runs that long from now; a date could be of a clock that has been set since."""
+        self.expires_at = now + seconds
         self.beat_at = now + max((self.expires_at - now) / BEATS_IN_A_LEASE, LEAST_PAUSE)
 
     def stop(self, reason: StopReason) -> None:
@@ -68,5 +67,5 @@ def take(job: LeasedJob, now: float) -> Held:
     """A job that has just arrived: a moment ago the daemon's clock stood at `started_at`."""
     started = job.started_at or job.created_at
     held = Held(job, now - started.timestamp())
-    held.renewed(job.lease.expires_at, now)
+    held.renewed((job.lease.expires_at - started).total_seconds(), now)
     return held

@@ -126,10 +126,10 @@ class Pulse:
         held = self._held.get(state.token)
         if held is None:
             return
-        if state.status == "stale" or state.expires_at is None:
+        if state.status == "stale" or state.expires_in_seconds is None:
             self._lose(held)
             return
-        held.renewed(state.expires_at, now)
+        held.renewed(state.expires_in_seconds, now)
         if state.status == "cancelled":
             held.stop(StopReason.CANCELLED)
 

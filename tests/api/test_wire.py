@@ -94,10 +94,15 @@ def test_an_attempt_has_its_duration() -> None:
 
 
 def test_beats_are_answered_in_order() -> None:
-    answers = [BeatAnswer("a", "ok", 1000), BeatAnswer("b", "stale", None)]
+    answers = [BeatAnswer("a", "ok", 1000, 1500), BeatAnswer("b", "stale", None)]
     assert json.loads(beats_json(answers)) == {
         "leases": [
-            {"token": "a", "status": "ok", "expires_at": "1970-01-01T00:00:01.000Z"},
-            {"token": "b", "status": "stale", "expires_at": None},
+            {
+                "token": "a",
+                "status": "ok",
+                "expires_at": "1970-01-01T00:00:01.000Z",
+                "expires_in_seconds": 1.5,
+            },
+            {"token": "b", "status": "stale", "expires_at": None, "expires_in_seconds": None},
         ]
     }

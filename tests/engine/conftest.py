@@ -64,4 +64,5 @@ async def live(config: Config, store: SqliteStore, gate: Gate) -> AsyncIterator[
 def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
     moved = HandClock()
     monkeypatch.setattr(clock, "now", moved)
+    monkeypatch.setattr(clock, "monotonic", moved.monotonic)
     return moved

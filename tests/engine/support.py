@@ -99,15 +99,25 @@ class Gate:
 
 
 class HandClock:
-    """The wall clock, moved by hand."""
+    """Both clocks, moved by hand."""
 
     def __init__(self) -> None:
         self.now = clock.now()
+        self._elapsed = clock.monotonic()
 
     def __call__(self) -> int:
         return self.now
 
+    def monotonic(self) -> float:
+        return self._elapsed
+
     def advance(self, milliseconds: int) -> None:
+        """Let time pass."""
+        self.now += milliseconds
+        self._elapsed += milliseconds / 1000
+
+    def set(self, milliseconds: int) -> None:
+        """Set the wall clock forward, or back."""
         self.now += milliseconds
 
 

@@ -120,14 +120,15 @@ async def test_a_moment_named_during_a_round_is_not_lost(rounds: Rounds) -> None
     await until(lambda: rounds.ended == 2)
 
 
+@pytest.mark.parametrize("jump", [HOUR, -HOUR, -2_000])
 async def test_it_notices_when_the_clock_is_set(
-    rounds: Rounds, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch
+    rounds: Rounds, hand_clock: HandClock, monkeypatch: pytest.MonkeyPatch, jump: int
 ) -> None:
     monkeypatch.setattr(part, "_SLICE_SECONDS", 0.01)
     due = hand_clock.now + HOUR
     rounds.answer = lambda: due if rounds.ended == 1 else None
     await start(rounds)
-    hand_clock.advance(HOUR)
+    hand_clock.set(jump)
     await until(lambda: rounds.ended == 2)
 
 

@@ -6,7 +6,15 @@ from jobqueued.engine.service import Engine
 from jobqueued.engine.settle import Settler
 from jobqueued.model.job import Claimed, Job, Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
-from tests.engine.support import HandClock, claim, claim_new, submit, take_up
+from tests.engine.support import (
+    HandClock,
+    claim,
+    claim_new,
+    settle_down,
+    submit,
+    take_up,
+    wait_for,
+)
 
 COMPLETED = Outcome(kind=OutcomeKind.COMPLETED, result=b"1", log=b"late")
 LEASE = 10_000
@@ -60,6 +68,16 @@ async def test_a_lost_job_that_was_cancelled_is_cancelled(
     await engine.cancel(claimed.lease.job_id)
     job = await lose(engine, hand_clock, claimed)
     assert (job.status, job.failures) == (Status.CANCELLED, 0)
+
+
+async def test_a_lost_job_whose_time_is_over_expires(engine: Engine, hand_clock: HandClock) -> None:
+    claimed = await claim_new(engine, expires_at=hand_clock.now + 1_000)
+    promoter = engine.shared.promoter
+    promoter.start()
+    await settle_down()
+    await lose(engine, hand_clock, claimed)
+    await wait_for(engine, claimed.lease.job_id, Status.EXPIRED)
+    await promoter.stop()
 
 
 async def test_an_expired_lease_is_settled_once(engine: Engine, hand_clock: HandClock) -> None:

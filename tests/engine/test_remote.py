@@ -169,7 +169,7 @@ async def test_a_job_whose_type_is_gone_stays_with_its_worker(
     engine.reload(without(engine.config, "away"))
     hand_clock.advance(8_000)
     [answer] = await engine.heartbeat([Beat(token=claimed.lease.token)])
-    assert (answer.status, answer.expires_at) == ("ok", hand_clock.now + 60_000)
+    assert (answer.status, answer.expires_at) == ("ok", hand_clock.now + TIMEOUT - 8_000)
     hand_clock.advance(LEASE)
     await engine.shared.reaper.run_once()
     assert await engine.report([report(claimed, OutcomeKind.COMPLETED)]) == [True]
@@ -186,6 +186,46 @@ async def test_a_lease_that_runs_out_is_a_loss(engine: Engine, hand_clock: HandC
     assert answer.status == "stale"
     assert await engine.report([report(claimed, OutcomeKind.COMPLETED)]) == [False]
     assert engine.shared.meter.totals["stale_outcomes"] == 1
+
+
+async def test_a_clock_set_forward_takes_no_job_from_a_worker(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    claimed = await leased(engine)
+    hand_clock.set(86_400_000)
+    await engine.shared.reaper.run_once()
+    after = await found(engine, claimed)
+    assert (after.status, after.lease_expires_at) == (Status.PROCESSING, hand_clock.now + LEASE)
+    [answer] = await engine.heartbeat([Beat(token=claimed.lease.token)])
+    assert (answer.status, answer.expires_in) == ("ok", LEASE)
+    hand_clock.advance(LEASE)
+    await engine.shared.reaper.run_once()
+    [attempt] = await engine.attempts(claimed.lease.job_id)
+    assert attempt.outcome == "lost"
+
+
+async def test_a_clock_set_back_leaves_no_job_with_a_dead_worker(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    claimed = await leased(engine)
+    hand_clock.set(-86_400_000)
+    assert await engine.shared.reaper.run_once() == hand_clock.now + LEASE
+    hand_clock.advance(LEASE)
+    await engine.shared.reaper.run_once()
+    assert (await found(engine, claimed)).status is Status.PENDING
+
+
+async def test_the_timeout_of_a_job_elsewhere_is_not_a_date(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    claimed = await leased(engine)
+    hand_clock.set(-86_400_000)
+    [answer] = await engine.heartbeat([Beat(token=claimed.lease.token, extend=3_600_000)])
+    assert answer.expires_in == TIMEOUT
+    hand_clock.advance(TIMEOUT)
+    await engine.shared.reaper.run_once()
+    [attempt] = await engine.attempts(claimed.lease.job_id)
+    assert attempt.outcome == "timeout"
 
 
 async def test_leases_elsewhere_outlive_a_restart(engine: Engine) -> None:

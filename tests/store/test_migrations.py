@@ -261,3 +261,18 @@ def test_a_start_that_fails_ends_the_process(path: Path) -> None:
     assert done.returncode == 1
     assert "IsADirectoryError" in done.stderr
     assert "ResourceWarning" not in done.stderr
+
+
+async def test_a_log_without_its_database_is_not_taken_for_that_of_a_new_one(path: Path) -> None:
+    async with opened(path) as store:
+        await put(store)
+        log = path.with_name(path.name + "-wal").read_bytes()
+    leave_only_a_log(path, log)
+    async with opened(path) as store:
+        assert store.counts.by_status() == {}
+    assert check(path) == []
+
+
+def leave_only_a_log(path: Path, log: bytes) -> None:
+    path.unlink()
+    path.with_name(path.name + "-wal").write_bytes(log)

@@ -47,9 +47,9 @@ def leased(token: str, seconds: float = 60.0, behind: float = 0.0) -> Held:
 
 
 def heard(*states: tuple[str, str], seconds: float = 60.0) -> bytes:
-    until_then = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
     leases = [
-        {"token": token, "status": status, "expires_at": None if status == "stale" else until_then}
+        {"token": token, "status": status, "expires_in_seconds": seconds}
+        | ({"expires_in_seconds": None} if status == "stale" else {})
         for token, status in states
     ]
     return answer(json.dumps({"leases": leases}).encode())

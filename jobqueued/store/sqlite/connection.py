@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
@@ -17,6 +18,7 @@ from jobqueued.model.errors import (
     StoreLocked,
     StoreUnavailable,
 )
+from jobqueued.store.sqlite.files import sync_file, trouble_reading
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,6 +32,8 @@ _BUSY = {5, 6}
 _DAMAGED = {11, 26}
 _FATAL = {8, 10, 14} | _DAMAGED
 """READONLY, IOERR, CANTOPEN, CORRUPT, NOTADB: what is on disk is no longer known."""
+_NOT_WRITTEN = {10 | 3 << 8, 10 | 19 << 8}
+"""IOERR_WRITE, IOERR_SHMSIZE: what SQLite makes of a quota, and of a full disk in the -shm file."""
 
 
 class Connection(aiosqlite.Connection):
@@ -52,11 +56,10 @@ async def connect(opener: Callable[[], sqlite3.Connection]) -> Connection:
 
 def open_writer(path: Path, durability: str) -> sqlite3.Connection:
     """The one connection that writes and checkpoints."""
-    connection = _open(f"{path.absolute().as_uri()}?mode=rwc")
+    if not path.exists() or path.stat().st_size == 0:
+        _create(path.resolve())
+    connection = _open(f"{path.absolute().as_uri()}?mode=rw")
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         connection.close()
@@ -67,6 +70,29 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
     connection.execute("PRAGMA mmap_size = 0")
     connection.execute("PRAGMA cache_size = -16000")
     return connection
+
+
+def _create(path: Path) -> None:
+    """Make the file under another name first, so that no power cut leaves half a header."""
+    unfinished = path.with_name(path.name + ".new")
+    # A log without its database would be taken for that of the new one.
+    for stale in (unfinished, *_beside(unfinished), *_beside(path)):
+        stale.unlink(missing_ok=True)
+    with closing(_open(f"{unfinished.as_uri()}?mode=rwc")) as connection:
+        connection.execute("PRAGMA journal_mode = OFF")
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA journal_mode = WAL")
+    if path.exists():
+        unfinished.chmod(path.stat().st_mode & 0o777)
+    sync_file(unfinished)
+    unfinished.rename(path)
+    sync_file(path)
+
+
+def _beside(path: Path) -> list[Path]:
+    """The files SQLite keeps next to a database."""
+    return [path.with_name(path.name + suffix) for suffix in ("-journal", "-wal", "-shm")]
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -94,6 +120,11 @@ def is_disk_full(error: Exception) -> bool:
     return _code(error) == _FULL
 
 
+def may_be_disk_full(error: Exception) -> bool:
+    """Whether it may have been space that was missing, though SQLite does not say so."""
+    return getattr(error, "sqlite_errorcode", 0) in _NOT_WRITTEN
+
+
 def is_busy(error: Exception) -> bool:
     """Whether another program holds the file; it was waited for already."""
     return _code(error) in _BUSY
@@ -103,13 +134,21 @@ def _code(error: Exception) -> int:
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
 
+def no_space(path: Path) -> DiskFull:
+    """That nothing more fits, with what to do."""
+    return DiskFull(f"no space left for {path}; free some, submissions resume by themselves")
+
+
 def explain(path: Path, error: sqlite3.Error) -> StoreError:
     """SQLite's error as one of ours, with what to do."""
     if is_disk_full(error):
-        return DiskFull(f"no space left for {path}; free some, submissions resume by themselves")
+        return no_space(path)
     if is_busy(error):
         return StoreLocked(f"another program holds {path} for writing; nothing was written")
     if _code(error) in _DAMAGED:
+        # SQLite speaks of damage also where the disk could not be read.
+        if (trouble := trouble_reading(path)) is not None:
+            return StoreUnavailable(f"{path} cannot be read: {trouble.strerror}")
         return DamagedDatabase(
             f"{path} is damaged ({error}); keep it, restore a backup, run `jobqueued doctor`"
         )

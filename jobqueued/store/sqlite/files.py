@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -13,6 +14,10 @@ from jobqueued.model.errors import StoreBusy
 RESERVE_BYTES = 8 * 1024 * 1024
 ROOM_TO_OPEN = 1024 * 1024
 _LOCK_PATIENCE = 30.0
+_A_LITTLE = 64 * 1024
+_BLOCK = 1024 * 1024
+_READING_SECONDS = 3.0
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 class InstanceLock:
@@ -23,11 +28,10 @@ class InstanceLock:
         self.fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             self._acquire()
+            self._sign()
         except BaseException:
             os.close(self.fd)
             raise
-        os.ftruncate(self.fd, 0)
-        os.pwrite(self.fd, f"{os.getpid()}\n".encode(), 0)
 
     def _acquire(self) -> None:
         deadline = time.monotonic() + _LOCK_PATIENCE
@@ -43,6 +47,13 @@ class InstanceLock:
                         "stop it first, or give this one another store.path"
                     ) from None
             time.sleep(0.02)
+
+    def _sign(self) -> None:
+        try:
+            os.ftruncate(self.fd, 0)
+            os.pwrite(self.fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
 
     def release(self) -> None:
         os.close(self.fd)
@@ -119,11 +130,79 @@ class Reserve:
             if _free_bytes(self.path.parent) < ROOM_TO_OPEN:
                 self.give_back()
 
+    def is_out_of_reach(self) -> bool:
+        """Whether not even a little more space is to be had: the disk is full, or our quota."""
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            return error.errno in _NO_SPACE
+        try:
+            return _cannot_grow(fd)
+        finally:
+            os.close(fd)
+
     def regain(self) -> bool:
         """Set the space aside again when there is room for it twice over."""
         return _free_bytes(self.path.parent) >= 2 * RESERVE_BYTES and self.take()
 
 
+def _cannot_grow(fd: int) -> bool:
+    size = os.fstat(fd).st_size
+    try:
+        written = os.pwrite(fd, bytes(_A_LITTLE), size)
+        os.ftruncate(fd, size)
+    except OSError as error:
+        return error.errno in _NO_SPACE
+    return written < _A_LITTLE
+
+
 def _free_bytes(directory: Path) -> int:
     found = os.statvfs(directory)
     return found.f_bavail * found.f_frsize
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory, with its parents, that survives a power cut."""
+    missing = [one for one in (directory, *directory.parents) if not one.exists()]
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for made in missing:
+        _sync(made.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def sync_file(path: Path) -> None:
+    """Make a finished file and its name survive a power cut."""
+    _sync(path, os.O_RDONLY)
+    _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    fd = os.open(path, flags)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def trouble_reading(path: Path) -> OSError | None:
+    """What keeps a database or its log from being read, looked for during some seconds at most.
+
+    Only for a database that is given up: closing the file drops SQLite's locks.
+    """
+    deadline = time.monotonic() + _READING_SECONDS
+    try:
+        for file in (path, path.with_name(path.name + "-wal")):
+            if file.exists():
+                _read_through(file, deadline)
+    except OSError as error:
+        return error
+    return None
+
+
+def _read_through(file: Path, deadline: float) -> None:
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        place = 0
+        while time.monotonic() < deadline and (block := os.pread(descriptor, _BLOCK, place)):
+            place += len(block)
+    finally:
+        os.close(descriptor)

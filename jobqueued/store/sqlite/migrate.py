@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Sequence
 from importlib.resources import files
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from jobqueued.model.errors import DamagedDatabase, NewerDatabase
 from jobqueued.store.sqlite.connection import APPLICATION_ID, explain
+from jobqueued.store.sqlite.files import sync_file
 
 
 def shipped_migrations() -> list[str]:
@@ -75,7 +75,9 @@ def migrate(connection: sqlite3.Connection, path: Path, scripts: Sequence[str]) 
         connection.execute(f"PRAGMA user_version = {len(scripts)}")
         connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        # Some errors have rolled back already.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
         raise
     return backup
 
@@ -86,16 +88,6 @@ def _back_up(connection: sqlite3.Connection, path: Path, version: int) -> Path:
     connection.execute("VACUUM INTO ?", (str(backup),))
     sync_file(backup)
     return backup
-
-
-def sync_file(path: Path) -> None:
-    """Make a finished file and its name survive a power cut."""
-    for target, flags in ((path, os.O_RDONLY), (path.parent, os.O_RDONLY | os.O_DIRECTORY)):
-        fd = os.open(target, flags)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _run_script(connection: sqlite3.Connection, script: str) -> None:

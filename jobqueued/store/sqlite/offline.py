@@ -18,7 +18,8 @@ from jobqueued.model.errors import DamagedDatabase, DiskFull, NewerDatabase
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import Status
 from jobqueued.store.sqlite.connection import APPLICATION_ID, explain, is_disk_full
-from jobqueued.store.sqlite.migrate import shipped_migrations, sync_file
+from jobqueued.store.sqlite.files import sync_file
+from jobqueued.store.sqlite.migrate import shipped_migrations
 from jobqueued.store.sqlite.queries import SQL
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from jobqueued.model.errors import KeyReused, StoreError
+from jobqueued.model.errors import DiskFull, KeyReused, StoreError
 from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Retained, Settlement
@@ -55,6 +55,7 @@ class SqliteStore:
         self._connection = connection
         self._readers = Readers(readers[1:])
         self._own_reader = Readers(readers[:1])
+        self._closed = False
 
     @classmethod
     async def open(cls, path: Path, durability: str = "full") -> SqliteStore:
@@ -135,9 +136,10 @@ class SqliteStore:
         try:
             return await readers.run(work)
         except sqlite3.Error as error:
-            if is_fatal(error):
-                self.writer.fail(explain(self.path, error))
-            raise explain(self.path, error) from error
+            told = self.writer.explain(error)
+            if is_fatal(error) and not isinstance(told, DiskFull):
+                self.writer.fail(told)
+            raise told from error
 
     async def submit(
         self, new: Sequence[Job], *, batch_id: str | None, window: int
@@ -229,10 +231,25 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Readers first, so that the writer's close is the one that checkpoints."""
+        if self._closed:
+            return
+        self._closed = True
         await self.writer.close()
         await self._readers.close()
         await self._own_reader.close()
+        await self._copy_log()
         await self._connection.close()
+
+    async def _copy_log(self) -> None:
+        """What closing would do by itself, without a word when the disk fails."""
+        if self.failed.done():
+            return
+        try:
+            await self._connection.run(lambda c: c.execute("PRAGMA wal_checkpoint").fetchall())
+        except sqlite3.Error as error:
+            log.warning("checkpoint left to the next start: %s", error)
+            if is_fatal(error):
+                self.writer.fail(explain(self.path, error))
 
 
 def _one(connection: sqlite3.Connection, name: str) -> int | None:

@@ -24,8 +24,9 @@ from jobqueued.store.sqlite.connection import (
     Connection,
     explain,
     is_busy,
-    is_disk_full,
     is_fatal,
+    may_be_disk_full,
+    no_space,
 )
 from jobqueued.store.sqlite.counts import Delta, JobCounts, Transaction
 from jobqueued.store.sqlite.files import Reserve
@@ -234,13 +235,19 @@ class Writer:
             return self._transact(connection, calls)
         except Exception as error:
             _roll_back(connection)
-            if isinstance(error, sqlite3.Error) and is_fatal(error):
-                return Group([], {}, fatal=explain(self._path, error))
-            result = explain(self._path, error) if isinstance(error, sqlite3.Error) else error
-            if len(calls) == 1 or is_busy(error):
-                full, locked = is_disk_full(error), is_busy(error)
+            result = self.explain(error) if isinstance(error, sqlite3.Error) else error
+            full, locked = isinstance(result, DiskFull), is_busy(error)
+            if isinstance(result, StoreError) and is_fatal(error) and not full:
+                return Group([], {}, fatal=result)
+            if len(calls) == 1 or locked:
                 return Group([result] * len(calls), {}, full, locked)
         return self._one_by_one(connection, calls)
+
+    def explain(self, error: sqlite3.Error) -> StoreError:
+        """SQLite's error as one of ours; a lack of space does not always call itself so."""
+        if may_be_disk_full(error) and self._reserve.is_out_of_reach():
+            return no_space(self._path)
+        return explain(self._path, error)
 
     def _transact(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
         transaction = Transaction(connection, self.thread_counts)

@@ -25,6 +25,7 @@ WITH ended (seq, token, at, status, runs_again, run_at, failures, losses, failur
 UPDATE jobs SET
        status = iif(cancel_requested AND ended.runs_again, 'cancelled', ended.status),
        finished_at = iif(cancel_requested OR NOT ended.runs_again, ended.at, NULL),
+       cancel_requested = cancel_requested OR ended.status = 'cancelled',
        run_at = coalesce(ended.run_at, jobs.run_at), failures = ended.failures,
        losses = ended.losses, last_error = coalesce(ended.failure, last_error),
        held_by = NULL, lease_token = NULL, lease_expires_at = NULL
