@@ -1,7 +1,8 @@
 # Everything a developer types. `make help` lists it; nothing is installed outside this folder.
 PYTHON  ?= python3
 WORKERS ?= 2
-MINUTES ?= 10
+MINUTES ?= 30
+OPTIONS ?=
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -21,7 +22,7 @@ define NEED_PYTHON
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench soak lock clean
+.PHONY: help run test check bench fault soak lock clean
 
 help: ## Show this list
 	@echo "jobqueued: make TARGET"
@@ -42,8 +43,12 @@ check: $(READY) ## Lint, formatting, types and import direction
 bench: $(READY) ## Run the benchmarks and print the figures
 	$(BIN)/python benchmarks/run.py
 
-soak: $(READY) ## Run the long tests, MINUTES=10 by default
-	JOBQUEUED_SOAK_MINUTES=$(MINUTES) $(BIN)/python -m pytest -m soak --timeout 0
+fault: $(READY) ## Inject every fault under load, about 10 minutes
+	$(BIN)/python -m tests.fault.run fault $(OPTIONS)
+
+soak: $(READY) ## Run under all faults mixed, MINUTES=30 by default
+	$(BIN)/python -m pytest -m soak --timeout 0
+	$(BIN)/python -m tests.fault.run soak --minutes $(MINUTES) $(OPTIONS)
 
 lock: ## Renew requirements/dev.txt from pyproject.toml, with hashes
 	$(NEED_PYTHON)

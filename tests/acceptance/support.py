@@ -225,7 +225,7 @@ def _ticks(pid: int) -> int:
 
 def resident_megabytes(pid: int, *others: int) -> float:
     """Memory in use now: all of the first process, of the others what they do not share."""
-    whole = int(_status(f"/proc/{pid}", "VmRSS").split()[0])
+    whole = int(process_status(f"/proc/{pid}", "VmRSS").split()[0])
     return (whole + sum(_own_kilobytes(other) for other in others)) / 1024
 
 
@@ -238,7 +238,7 @@ def wake_ups(pid: int) -> dict[str, int]:
     """How often each thread but the first has gone to sleep; SQL runs in those threads only."""
     threads = [name for name in os.listdir(f"/proc/{pid}/task") if name != str(pid)]
     return {
-        thread: int(_status(f"/proc/{pid}/task/{thread}", "voluntary_ctxt_switches"))
+        thread: int(process_status(f"/proc/{pid}/task/{thread}", "voluntary_ctxt_switches"))
         for thread in threads
     }
 
@@ -249,7 +249,8 @@ def bytes_moved(pid: int) -> dict[str, str]:
     return dict(line.split(": ") for line in lines)
 
 
-def _status(place: str, name: str) -> str:
+def process_status(place: str, name: str) -> str:
+    """A field of a process's or thread's status."""
     for line in Path(place, "status").read_text().splitlines():
         key, _, value = line.partition(":")
         if key == name:

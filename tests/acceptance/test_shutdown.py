@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 import signal
 import time
-from functools import partial
 
 from tests.acceptance.conftest import Serve
-from tests.acceptance.load import RECORDING, Submitters, prepare_notes, read_notes, under_load
 from tests.acceptance.support import GATED, Serving, is_refused_for_now
 from tests.api.support import PATIENCE, until
 
@@ -23,10 +21,6 @@ STUBBORN = """
 command = ["sh", "-c", "trap '' TERM; echo here; while :; do sleep 0.05; done"]
 kill_grace = "10m"
 """
-
-
-def has_acknowledged(submitters: Submitters, count: int) -> bool:
-    return len(submitters.acknowledged) >= count
 
 
 def stages(serving: Serving) -> list[str]:
@@ -50,28 +44,6 @@ def stubborn_job(serving: Serving) -> str:
     job_id = serving.running("stubborn")
     until(lambda: serving.ask("GET", f"/jobs/{job_id}/logs").body == b"here\n")
     return job_id
-
-
-def test_stopping_under_load_loses_and_charges_nothing(prepare: Serve) -> None:
-    serving = prepare(
-        '[shutdown]\ndrain_timeout = "100ms"\n[pools.default]\nworkers = 4\n' + RECORDING
-    )
-    prepare_notes(serving.place)
-    serving.start()
-    with under_load(serving) as submitters:
-        for count in (20, 40):
-            until(partial(has_acknowledged, submitters, count))
-            assert serving.stop() == 0
-            assert serving.processes() == set()
-            serving.start()
-    jobs = [serving.wait(job_id) for job_id in submitters.acknowledged.values()]
-    assert len(serving.all_jobs()) == len(jobs)
-    assert {(job["status"], job["failures"]) for job in jobs} == {("completed", 0)}
-    assert set(submitters.refusals) <= {503}
-    outcomes = [one["outcome"] for job in jobs for one in serving.attempts(job["id"])]
-    assert set(outcomes) == {"interrupted", "completed"}
-    assert outcomes.count("completed") == len(jobs)
-    assert [note for note in read_notes(serving.place) if note.word == "overlap"] == []
 
 
 def test_the_stages_come_in_order_and_running_jobs_may_finish(serve: Serve) -> None:

@@ -1,0 +1,113 @@
+"""Rules about the attempts on record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+
+from jobqueued.model.retry import FAILURES
+from tests.fault.evidence import Attempt, Evidence, StoredJob
+from tests.fault.rules.registry import rule
+
+LAST = {"completed", "fatal", "cancelled"}
+"""Outcomes after which nothing comes."""
+RECORD = "the attempts on record lead to the state the job is in"
+
+
+@rule(RECORD)
+def paths_legal(evidence: Evidence) -> Iterator[str]:
+    for job in evidence.jobs.values():
+        outcomes = [attempt.outcome for attempt in job.attempts]
+        told = f"{job.id} is {job.status} after {outcomes}"
+        numbers = [attempt.number for attempt in job.attempts]
+        under_way = job.status == "processing"
+        if numbers != list(range(1, job.attempt + 1 - under_way)):
+            yield f"{told}, numbered {numbers} of {job.attempt}"
+        if LAST & set(outcomes[:-1]):
+            yield f"{told}: it went on after its end"
+        if not _fits(job, outcomes):
+            yield told
+
+
+def _fits(job: StoredJob, outcomes: list[str]) -> bool:
+    """Whether the last outcome leads to the status."""
+    last = outcomes[-1] if outcomes else None
+    if job.status == "completed":
+        return last == "completed"
+    if job.status == "dead":
+        return last == "fatal" or job.failures == job.max_retries + 1
+    if job.status == "cancelled":
+        return job.cancel_requested and last not in ("completed", "fatal")
+    return last not in LAST and job.failures <= job.max_retries
+
+
+@rule("failures and losses are those on record, at most 1 + max_retries")
+def failures_counted(evidence: Evidence) -> Iterator[str]:
+    for job in evidence.jobs.values():
+        failed = [attempt for attempt in job.attempts if attempt.outcome in FAILURES]
+        lost = [attempt for attempt in failed if attempt.outcome == "lost"]
+        if (job.failures, job.losses) != (len(failed), len(lost)):
+            yield f"{job.id}: {job.failures} and {job.losses}, {len(failed)} and {len(lost)} stored"
+        if len(failed) > 1 + job.max_retries:
+            yield f"{job.id} failed {len(failed)} times, max_retries {job.max_retries}"
+
+
+@rule("attempts follow each other in time")
+def attempts_in_order(evidence: Evidence) -> Iterator[str]:
+    for job in evidence.jobs.values():
+        for attempt in job.attempts:
+            if attempt.finished_at < attempt.started_at:
+                yield f"{job.id} attempt {attempt.number} ended before it began"
+        for earlier, later in pairwise(job.attempts):
+            if later.started_at < earlier.finished_at:
+                yield f"{job.id} attempt {later.number} began before {earlier.number} ended"
+
+
+@rule("nothing starts after it has expired")
+def never_late(evidence: Evidence) -> Iterator[str]:
+    for job in evidence.jobs.values():
+        for attempt in job.attempts:
+            if job.expires_at is not None and attempt.started_date >= job.expires_at:
+                yield f"{job.id} attempt {attempt.number}"
+
+
+@rule("an attempt ends as its job wants it, unless a fault was there")
+def ends_explained(evidence: Evidence) -> Iterator[str]:
+    for job in evidence.jobs.values():
+        plan = evidence.plans.get(job.number or "")
+        if plan is None:
+            continue
+        for attempt in job.attempts:
+            if attempt.outcome == "cancelled" and job.cancel_requested:
+                continue
+            if attempt.outcome == _planned(plan, attempt):
+                continue
+            if evidence.fault_in(attempt) is None:
+                yield f"{job.id} attempt {attempt.number} {attempt.outcome}: {attempt.error}"
+
+
+def _planned(plan: dict[str, int], attempt: Attempt) -> str:
+    if attempt.number > plan["failures"]:
+        return "completed"
+    return "fatal" if plan["fatal"] else "failed"
+
+
+@rule("an outcome is recorded only by the attempt that holds the lease")
+def stale_outcomes_refused(evidence: Evidence) -> Iterator[str]:
+    for job in evidence.jobs.values():
+        if job.result is not None and job.attempts:
+            last = job.attempts[-1]
+            if last.outcome != "completed" or json.loads(job.result)["attempt"] != last.number:
+                yield f"{job.id}: result {job.result!r} after attempt {last.number} {last.outcome}"
+    for told in evidence.history.settlements:
+        stored = evidence.jobs.get(told.job_id)
+        if stored is None or told.answer == "unknown":
+            continue
+        outcomes = {attempt.number: attempt.outcome for attempt in stored.attempts}
+        kept = outcomes.get(told.attempt) == told.outcome
+        if told.answer == "ok" and not kept:
+            yield f"{stored.id} attempt {told.attempt}: {told.outcome} taken and not kept"
+        later = [number for number in outcomes if number > told.attempt]
+        if told.answer == "ok" and told.outcome in LAST and later:
+            yield f"{stored.id} attempt {told.attempt}: {told.outcome} taken, then {later}"
