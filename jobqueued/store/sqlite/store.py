@@ -86,7 +86,7 @@ class SqliteStore:
         for _ in range(_READERS):
             readers.append(await connect(partial(open_reader, path)))
             opened.push_async_callback(readers[-1].close)
-        writer = Writer(connection, path, counts, Reserve(path))
+        writer = Writer(connection, path, counts, Reserve(path), durability)
         return cls(path, durability, connection, writer, readers, last_place)
 
     @property

@@ -31,6 +31,7 @@ from jobqueued.store.sqlite.connection import (
 from jobqueued.store.sqlite.counts import Delta, JobCounts, Transaction
 from jobqueued.store.sqlite.files import Reserve
 from jobqueued.store.sqlite.jobs import insert
+from jobqueued.store.sqlite.late_sync import LateSync
 from jobqueued.store.sqlite.leases import settle
 
 T = TypeVar("T")
@@ -72,7 +73,14 @@ class Group:
 class Writer:
     """Runs writes in groups, one COMMIT a group, and answers each caller after it."""
 
-    def __init__(self, connection: Connection, path: Path, counts: JobCounts, reserve: Reserve):
+    def __init__(
+        self,
+        connection: Connection,
+        path: Path,
+        counts: JobCounts,
+        reserve: Reserve,
+        durability: str,
+    ) -> None:
         self.counts = counts.copy()
         self.disk_full = not reserve.take()
         self.locked = False
@@ -85,6 +93,8 @@ class Writer:
         self._connection = connection
         self._path = path
         self._wal = f"{path}-wal"
+        late = LateSync(connection, Path(self._wal), self.fail)
+        self._late_sync = None if durability == "full" else late
         self._wal_inode = _size_and_inode(self._wal)[1]
         self._cut_after = 0.0
         self.thread_counts = counts
@@ -124,6 +134,8 @@ class Writer:
         self._closing = True
         self._arrived.set()
         await self._task
+        if self._late_sync is not None:
+            await self._late_sync.close()
 
     async def _run(self) -> None:
         try:
@@ -155,6 +167,8 @@ class Writer:
     def _written(self, calls: list[Call], group: Group) -> None:
         """Back in the event loop: everybody of a group gets an answer."""
         self.counts.apply(group.delta)
+        if self._late_sync is not None:
+            self._late_sync.written()
         self.locked = group.locked
         if group.disk_full:
             self._enter_full_disk()

@@ -103,6 +103,17 @@ def work(seconds: float) -> Step:
     return step
 
 
+def idle(seconds: float) -> Step:
+    """Nothing to do for a while."""
+
+    async def step(campaign: Campaign) -> None:
+        await campaign.clients.stop()
+        await campaign.drain()
+        await asyncio.sleep(seconds)
+
+    return step
+
+
 async def stop_and_start(campaign: Campaign) -> None:
     """An orderly end, which copies the log into the database and removes it, and a new start."""
     assert await campaign.daemon.stop_in_order() == 0, campaign.daemon.log()

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from tests.fault.power.cuts import Cut, draw_cuts, images, judge
 from tests.fault.power.inspection import Findings
 from tests.fault.power.recording import Kind, Operation, read_trace, recorder
 from tests.fault.power.replay import Disk
-from tests.fault.power.runs import NORMAL, Recorded, migrate, record, work
+from tests.fault.power.runs import NORMAL, Recorded, idle, migrate, record, work
 from tests.fault.power.trial import FIRST_OPERATIONS, KILL, SCENARIOS
 
 pytestmark = pytest.mark.usefixtures("compiler")
@@ -104,6 +105,15 @@ async def test_normal_durability(place: Path, seed: str) -> None:
     assert not any(found.corrupt for found in powerless)
     killed = cut(recorded, operations, seed, ALL)
     assert all_clean(killed), f"seed {seed}: {[one for one in killed if not one.is_clean]}"
+
+
+async def test_normal_durability_is_late_by_a_second(place: Path, seed: str) -> None:
+    recorded = await record(place, [work(0.5), idle(2.5)], config=NORMAL, seed=seed)
+    operations = recorded.run.operations()
+    pauses = [later.ended - one.ended for one, later in pairwise(operations)]
+    quiet = Cut(pauses.index(max(pauses)) + 1, NOTHING, seed)
+    (found,) = judge(recorded.run, operations, [quiet])
+    assert found.is_clean, f"seed {seed}: {found}"
 
 
 async def test_kills_under_normal_durability(tmp_path: Path) -> None:
