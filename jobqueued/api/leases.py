@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from aiohttp import web
@@ -55,6 +56,8 @@ PROGRESS = Fields(
     }
 )
 
+ReadOne = Callable[[dict[str, Raw], Faults, str], dict[str, Any]]
+
 
 async def heartbeat(call: Call) -> web.StreamResponse:
     """Extend leases and note progress; the token is the authority."""
@@ -64,14 +67,19 @@ async def heartbeat(call: Call) -> web.StreamResponse:
 
 def parse_heartbeat(body: bytes) -> list[Beat]:
     """The beats of a body, every fault named."""
+    return [_beat(values) for values in read_leases(body, HEARTBEAT, _read_beat)]
+
+
+def read_leases(body: bytes, fields: Fields, read: ReadOne) -> list[dict[str, Any]]:
+    """What a body says of each of its leases, every fault named."""
     faults = Faults()
-    values = read_fields(read_object(body), HEARTBEAT, faults)
-    beats = []
+    values = read_fields(read_object(body), fields, faults)
+    found = []
     if "leases" in values:
         entries = read_list(Raw(values["leases"]), MAX_LEASES, "leases", faults)
-        beats = [_read_beat(entry, faults, where) for where, entry in entries]
+        found = [read(entry, faults, where) for where, entry in entries]
     faults.raise_any()
-    return [_beat(values) for values in beats]
+    return found
 
 
 def _read_beat(given: dict[str, Raw], faults: Faults, where: str) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from jobqueued.api.fields import (
     Label,
     field,
     read_fields,
-    read_list,
     read_object,
     unknown_name,
     verbatim,
 )
+from jobqueued.api.leases import MAX_LEASES, read_leases
 from jobqueued.api.wire import leased_json, settled_json
 from jobqueued.config import Config
 from jobqueued.model.job import MAX_ERROR, MAX_RESULT, Claimed
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from jobqueued.engine.service import Engine
 
 MAX_TYPES = 100
-MAX_LEASED = 1000
 MAX_WAIT_SECONDS = 60
 SHORTEST_LEASE_SECONDS, LONGEST_LEASE_SECONDS = 5, 3600
 
@@ -46,8 +45,8 @@ POLL = Fields(
             required=True,
         ),
         "max": field(
-            Annotated[int, Meta(ge=1, le=MAX_LEASED)],
-            f"must be a whole number from 1 to {MAX_LEASED}",
+            Annotated[int, Meta(ge=1, le=MAX_LEASES)],
+            f"must be a whole number from 1 to {MAX_LEASES}",
             "Most jobs to hand out",
             default=1,
         ),
@@ -146,14 +145,7 @@ def parse_poll(body: bytes, config: Config) -> Poll:
 
 def parse_reports(body: bytes) -> list[Report]:
     """The reports of a body, every fault named."""
-    faults = Faults()
-    values = read_fields(read_object(body), SETTLE, faults)
-    reports = []
-    if "leases" in values:
-        entries = read_list(Raw(values["leases"]), MAX_LEASED, "leases", faults)
-        reports = [_read_report(entry, faults, where) for where, entry in entries]
-    faults.raise_any()
-    return [_report(values) for values in reports]
+    return [_report(values) for values in read_leases(body, SETTLE, _read_report)]
 
 
 def _read_report(given: dict[str, Raw], faults: Faults, where: str) -> dict[str, Any]:

@@ -47,24 +47,15 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield running
 
 
-def says(answer: bytes) -> Script:
-    """Sends this, then hangs up."""
+def says(answer: bytes, *, then_waits: bool = False) -> Script:
+    """Sends this, then hangs up, or leaves that to the other side."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
         writer.write(answer)
         await writer.drain()
-
-    return script
-
-
-def says_and_waits(answer: bytes) -> Script:
-    """Sends this, then nothing until the other side hangs up."""
-
-    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await read_request(reader)
-        writer.write(answer)
-        await reader.read()
+        if then_waits:
+            await reader.read()
 
     return script
 
@@ -117,7 +108,7 @@ async def test_the_body_of_a_refusal_is_not_waited_for(
 ) -> None:
     monkeypatch.setattr("jobqueued.executors.http.REFUSAL_SECONDS", 0.05)
     head = b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 9\r\n\r\nwait"
-    async with raw_server(says_and_waits(head)) as url:
+    async with raw_server(says(head, then_waits=True)) as url:
         outcome = await webhooks.run(http_task(url=url))
     assert (outcome.kind, outcome.error) == (OutcomeKind.FAILED, "answered 503 Busy: wait")
     assert outcome.retry_after_ms == 9_000
