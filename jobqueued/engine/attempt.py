@@ -40,7 +40,6 @@ class Attempts:
             shared.running.ending[job_type] -= 1
             shared.running.remove(running)
             shared.changes.notify(running.claimed.lease.job_id)
-            shared.dispatcher.wake()
 
     async def run(self, running: Running) -> Outcome:
         """Run to the end, whatever that is; never raises for one job."""

@@ -34,6 +34,8 @@ class Settler:
                 self._announce(job, settlement, status)
             else:
                 self._refuse(settlement.lease)
+        # What has ended leaves room for another.
+        self._shared.dispatcher.wake()
         return [status is not None for status in statuses]
 
     def _refuse(self, lease: Lease) -> None:
@@ -62,7 +64,6 @@ class Settler:
         shared, outcome = self._shared, settlement.outcome
         shared.meter.count(f"outcome_{outcome.kind}")
         if status is Status.PENDING:
-            shared.dispatcher.wake()
             # It may have expired while it ran, and who is never claimed is never looked at again.
             shared.promoter.wake()
         elif status in WAITING:

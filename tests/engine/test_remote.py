@@ -87,6 +87,21 @@ async def test_workers_that_ask_together_share_the_limit_of_a_type(engine: Engin
     assert engine.store.counts.of("few", "processing") == 3
 
 
+async def test_who_waits_for_a_type_at_its_limit_is_woken_when_a_job_of_it_ends(
+    live: Engine,
+) -> None:
+    for _ in range(4):
+        await submit(live, "few")
+    first = await live.lease(poll("few", most=4, wait=10_000))
+    waiting = asyncio.create_task(live.lease(poll("few", wait=30_000)))
+    await settle_down()
+    assert (len(first), waiting.done()) == (3, False)
+    completed = Outcome(kind=OutcomeKind.COMPLETED)
+    assert await live.report([Report(token=first[0].lease.token, outcome=completed)]) == [True]
+    async with asyncio.timeout(10):
+        assert len(await waiting) == 1
+
+
 async def test_jobs_of_other_types_are_not_handed_out(engine: Engine) -> None:
     await submit(engine, "away")
     await submit(engine, "quick")
