@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from jobqueued import clock
 from jobqueued.config import Config
@@ -32,11 +33,7 @@ class Dispatcher(Part):
         self._pools = pools
         self._turns = dict.fromkeys(pools, 0)
         self._claims: set[asyncio.Task[None]] = set()
-        self._wakes = 0
-
-    def wake(self) -> None:
-        self._wakes += 1
-        super().wake()
+        self._rounds = 0
 
     async def stop(self) -> None:
         await super().stop()
@@ -48,10 +45,17 @@ class Dispatcher(Part):
             await asyncio.wait(self._claims)
 
     async def run_once(self) -> int | None:
+        self._rounds += 1
         await self._shared.remote.take_back()
-        if not self._shared.draining:
-            self._ask(self._shared.config)
-        return min(self.resting().values(), default=None)
+        if self._shared.draining or not self._is_anybody_idle():
+            return None
+        resting = self.resting()
+        self._ask(self._shared.config, resting)
+        return min(resting.values(), default=None)
+
+    def _is_anybody_idle(self) -> bool:
+        """Most wake-ups find everybody at work; who becomes idle wakes us again."""
+        return len(self._shared.remote) > 0 or any(pool.idle for pool in self._pools.values())
 
     def resting(self) -> dict[str, int]:
         """The types whose jobs are better not begun now, and until when."""
@@ -63,25 +67,32 @@ class Dispatcher(Part):
                 found[name] = until
         return found
 
-    def _ask(self, config: Config) -> None:
+    def _ask(self, config: Config, resting: Collection[str]) -> None:
         """Ask for everybody who is idle; who becomes idle later need not wait for the answer."""
-        here, there = self._asks(config), self._shared.remote.asks(config)
+        here, there = self._asks(config, resting), self._shared.remote.asks(config)
         if here or there:
             for ask in here:
                 self._pools[ask.pool].reserve(ask.workers)
                 self._turn(ask.pool, len(ask.workers))
-            claim = asyncio.create_task(self._answer(config, here, there), name="claim")
+            claim = asyncio.create_task(
+                self._answer(self._rounds, config, here, there), name="claim"
+            )
             self._claims.add(claim)
             claim.add_done_callback(self._claims.discard)
 
-    async def _answer(self, config: Config, here: list[Ask], there: list[Ask]) -> None:
+    async def _answer(
+        self, asked_in: int, config: Config, here: list[Ask], there: list[Ask]
+    ) -> None:
         again = await self.guard(self._claim(config, here, there))
+        # Whoever looked meanwhile passed over those for whom this was asked.
+        if asked_in != self._rounds:
+            self.wake()
         if again is not None:
             self.wake_at(again)
 
     async def _claim(self, config: Config, here: list[Ask], there: list[Ask]) -> None:
         """Start what can be started."""
-        shared, wakes = self._shared, self._wakes
+        shared = self._shared
         claimed: list[Claimed] = []
         shared.claiming += 1
         try:
@@ -96,15 +107,15 @@ class Dispatcher(Part):
             shared.remote.release(there)
             for ask in here:
                 self._turn(ask.pool, -self._pools[ask.pool].release(ask.workers))
-        if claimed or wakes != self._wakes:
+        if claimed:
             self.wake()
 
     def _turn(self, pool: str, number: int) -> None:
         self._turns[pool] = self._turns.get(pool, 0) + number
 
-    def _asks(self, config: Config) -> list[Ask]:
+    def _asks(self, config: Config, resting: Collection[str]) -> list[Ask]:
         asks = []
-        counts, resting = self._shared.store.counts, self.resting()
+        counts = self._shared.store.counts
         for name, pool in self._pools.items():
             if pool.idle and name in config.pools:
                 settings, ending = config.pools[name], self._shared.running.ending

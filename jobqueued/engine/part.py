@@ -90,10 +90,13 @@ class Part(ABC):
         while not self._stopping:
             self._woken.clear()
             wait = None if self._due is None else (self._due - clock.now()) / 1000
-            if wait is not None and (wait <= 0 or abs(_wall_ahead() - began) > _STEP_SECONDS):
+            if wait is None:
+                await self._woken.wait()
+                continue
+            if wait <= 0 or abs(_wall_ahead() - began) > _STEP_SECONDS:
                 return
             with suppress(TimeoutError):
-                async with asyncio.timeout(None if wait is None else min(wait, _SLICE_SECONDS)):
+                async with asyncio.timeout(min(wait, _SLICE_SECONDS)):
                     await self._woken.wait()
 
 
