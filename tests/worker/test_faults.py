@@ -21,7 +21,7 @@ import asyncio
 from jobqueued.worker import Worker
 
 async def handle(payload):
-    await asyncio.sleep(0.02)
+    await asyncio.sleep(60 if {hangs} and payload % 20 == 7 else 0.02)
     return payload
 
 Worker({url!r}, {{"short": handle}}, concurrency=20).run()
@@ -29,8 +29,11 @@ Worker({url!r}, {{"short": handle}}, concurrency=20).run()
 
 
 @contextmanager
-def worker_process(daemon: RemoteServing) -> Iterator[subprocess.Popen[bytes]]:
-    program = [sys.executable, "-c", PROGRAM.format(url=daemon.url)]
+def worker_process(
+    daemon: RemoteServing, *, hangs: bool = False
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker; where it hangs it does so with one job in twenty."""
+    program = [sys.executable, "-c", PROGRAM.format(url=daemon.url, hangs=hangs)]
     with (daemon.place / "worker.log").open("a") as log:
         process = subprocess.Popen(program, env=environment(daemon.place), stderr=log)
     try:
@@ -67,7 +70,7 @@ async def check_all(client: Client, ids: list[str]) -> Counter[str | None]:
 async def test_a_worker_that_is_killed_loses_nothing(own_daemon: RemoteServing) -> None:
     async with Client(own_daemon.url) as client:
         ids = await submit_load(client)
-        with worker_process(own_daemon) as victim:
+        with worker_process(own_daemon, hangs=True) as victim:
             await completed_more_than(client, JOBS // 10)
             victim.kill()
             victim.wait(PATIENCE)
