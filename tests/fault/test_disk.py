@@ -10,7 +10,7 @@ import pytest
 
 from tests.acceptance.conftest import Serve
 from tests.acceptance.support import Serving
-from tests.api.support import PATIENCE
+from tests.api.support import until
 from tests.fault import disks  # noqa: F401
 from tests.fault.disks import IO_ERROR
 from tests.fault.preload import CHANGES, FaultyDisk
@@ -50,15 +50,26 @@ def serving(prepare: Serve, compiler: None) -> Serving:
 def test_an_error_while_starting_is_told_and_harmless(serving: Serving) -> None:
     """Half-way through the making of a file, and through the reading of what was left."""
     disk = FaultyDisk(serving.place / "jobs.db")
+    # Only the very first start makes the reserve as well.
+    serving.start()
+    remove_database(serving)
     calls = calls_of_a_start(serving, disk)
-    serving.kill()
     for call in [0, *random.sample(range(1, calls), STARTS)]:
-        (serving.place / "jobs.db").unlink(missing_ok=True)
-        (serving.place / "jobs.db-wal").unlink(missing_ok=True)
-        assert fails_at_start(serving, disk, call) == IO_ERROR, (call, serving.log()[-500:])
-        assert "I/O error" in serving.log() or "Input/output error" in serving.log()
+        remove_database(serving)
+        code = fails_at_start(serving, disk, call)
+        told = "I/O error" in serving.log() or "Input/output error" in serving.log()
+        # SQLite does without some of what it writes to a file that is being made.
+        works = code is None and serving.finish("echo")["status"] == "completed"
+        assert works or (code == IO_ERROR and told), (call, code, serving.log()[-500:])
+    serving.kill()
     serving.start()
     assert serving.finish("echo")["status"] == "completed"
+
+
+def remove_database(serving: Serving) -> None:
+    serving.kill()
+    (serving.place / "jobs.db").unlink(missing_ok=True)
+    (serving.place / "jobs.db-wal").unlink(missing_ok=True)
 
 
 def calls_of_a_start(serving: Serving, disk: FaultyDisk) -> int:
@@ -68,12 +79,13 @@ def calls_of_a_start(serving: Serving, disk: FaultyDisk) -> int:
     return disk.seen
 
 
-def fails_at_start(serving: Serving, disk: FaultyDisk, call: int) -> int:
-    """The exit code of a daemon for which that call of its start fails."""
+def fails_at_start(serving: Serving, disk: FaultyDisk, call: int) -> int | None:
+    """The exit code of a daemon for which that call of its start fails; None when it is ready."""
     (serving.place / "serve.log").write_text("")
     disk.fail(CHANGES, errno.EIO, after=call, times=1)
     serving.launch(**disk.under_control({}))
-    return serving.process.wait(PATIENCE)
+    until(lambda: serving.process.poll() is not None or "ready on" in serving.log())
+    return serving.process.poll()
 
 
 def test_an_error_while_stopping_is_told_and_harmless(serving: Serving) -> None:
