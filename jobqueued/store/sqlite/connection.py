@@ -60,7 +60,7 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
         _create(path.resolve())
     connection = _open(f"{path.absolute().as_uri()}?mode=rw")
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    [(mode,)] = connection.execute("PRAGMA journal_mode = WAL").fetchall()
     if mode != "wal":
         connection.close()
         raise StoreError(f"{path}: this file system cannot do SQLite's WAL mode (got {mode})")
@@ -82,7 +82,8 @@ def _create(path: Path) -> None:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute("PRAGMA journal_mode = WAL")
+        # It answers before it writes: only who reads on is told of an error.
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
     if path.exists():
         unfinished.chmod(path.stat().st_mode & 0o777)
     sync_file(unfinished)
