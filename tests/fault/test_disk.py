@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import Serve
-from tests.acceptance.support import PATIENCE, Serving
+from tests.acceptance.support import Serving
+from tests.api.support import PATIENCE
 from tests.fault import disks  # noqa: F401
 from tests.fault.disks import IO_ERROR
 from tests.fault.preload import CHANGES, FaultyDisk
