@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 
 from jobqueued import clock
-from jobqueued.model.errors import DiskFull, StoreUnavailable
+from jobqueued.model.errors import DiskFull, StoreError, StoreUnavailable
 
 log = logging.getLogger("jobqueued.engine")
 
@@ -79,6 +79,9 @@ class Part(ABC):
             return None
         except DiskFull:
             pass
+        except StoreError as error:
+            self.errors += 1
+            log.error("%s failed, it tries again in a second: %s", self.name, error)
         except Exception:
             self.errors += 1
             log.exception("%s failed; it tries again in a second", self.name)

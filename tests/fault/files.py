@@ -80,7 +80,7 @@ def faults_of(serving: Serving, payloads: dict[str, Any]) -> list[str]:
     """Let a daemon work on a damaged file; what it did that it should not have done."""
     serving.launch()
     try:
-        jobs = work_off(serving)
+        jobs = work_off(serving, payloads)
         if serving.process.poll() is None:
             serving.process.terminate()
         code = serving.process.wait(PATIENCE)
@@ -90,16 +90,16 @@ def faults_of(serving: Serving, payloads: dict[str, Any]) -> list[str]:
     if " failed\nTraceback" in serving.log():
         found.append(serving.log()[-1000:])
     for job in jobs:
-        submitted = payloads.get(job["id"])
-        if job["status"] == "completed" and submitted and job["result"] != submitted:
+        if job["status"] == "completed" and job["result"] != payloads[job["id"]]:
             found.append(f"job {job['id']} was run with {job['payload']}")
     return found
 
 
-def work_off(serving: Serving) -> list[Any]:
-    """Every job that can be read, once nothing more happens; none when the file is refused."""
+def work_off(serving: Serving, payloads: dict[str, Any]) -> list[Any]:
+    """The jobs that kept their ids, once nothing more happens; none when the file is refused."""
     try:
         serving.until_ready()
-        return [serving.wait(job["id"]) for job in serving.all_jobs()]
+        kept = [job["id"] for job in serving.all_jobs() if job["id"] in payloads]
+        return [serving.wait(id_) for id_ in kept]
     except (AssertionError, KeyError, *NO_ANSWER):
         return []

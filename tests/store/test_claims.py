@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from jobqueued.model.errors import JobqueuedError
+from jobqueued.model.errors import DamagedDatabase, JobqueuedError
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import Claimed, Job, Status
+from jobqueued.model.submission import JobQuery
 from jobqueued.store.interface import Ask, Room, Store
 from jobqueued.store.sqlite.store import SqliteStore
 from tests.store.support import (
@@ -229,3 +230,38 @@ async def test_a_key_whose_payload_is_damaged_is_refused_in_words(
         other.execute("UPDATE payloads SET payload = x'7b' WHERE seq = ?", (place_of(job.id),))
     with pytest.raises(JobqueuedError):
         await put(sqlite, idempotency_key="k", payload=b'{"a":1}')
+
+
+def spoil(path: Path, job: Job) -> None:
+    """Make the row of a waiting job say a status that there is none of."""
+    whole, row = path.read_bytes(), f"{job.id}{job.type}pending".encode()
+    assert whole.count(row) == 1
+    path.write_bytes(whole.replace(row, row.replace(b"pending", b"pend\x00ng")))
+
+
+async def test_a_damaged_row_holds_up_no_other(opener: Opener, path: Path) -> None:
+    store = await opener()
+    damaged, sound = [await put(store) for _ in range(2)]
+    await store.close()
+    spoil(path, damaged)
+    again = await opener()
+    with pytest.raises(DamagedDatabase, match="doctor"):
+        await take(again)
+    assert [each.lease.job_id for each in await take(again)] == [sound.id]
+    assert await take(again) == []
+    assert [job.id for job in (await again.jobs(JobQuery())).jobs] == [sound.id]
+    with pytest.raises(DamagedDatabase, match=damaged.id):
+        await again.job(damaged.id)
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM payloads", "UPDATE payloads SET payload = x'7b'"])
+async def test_a_job_without_its_payload_can_be_read(
+    sqlite: SqliteStore, path: Path, change: str
+) -> None:
+    job = await put(sqlite)
+    with beside(path) as other:
+        other.execute(change)
+    read = await sqlite.job(job.id)
+    assert read is not None
+    assert read.payload == b"null"
+    assert [each.payload for each in (await sqlite.jobs(JobQuery())).jobs] == [b"null"]

@@ -276,3 +276,11 @@ async def test_a_log_without_its_database_is_not_taken_for_that_of_a_new_one(pat
 def leave_only_a_log(path: Path, log: bytes) -> None:
     path.unlink()
     path.with_name(path.name + "-wal").write_bytes(log)
+
+
+async def test_a_schema_that_is_no_text_is_refused(path: Path, filled: list[str]) -> None:
+    with path.open("r+b") as file:
+        place = file.read().index(b"CREATE TABLE attempts")
+        file.seek(place + len("CREATE TABL"))
+        file.write(b"\xe5")
+    await refused(path, DamagedDatabase)

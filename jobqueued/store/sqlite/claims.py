@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jobqueued.model.errors import DamagedDatabase
 from jobqueued.model.job import Claimed, Job, Lease, Status
 from jobqueued.store.interface import Ask
 from jobqueued.store.sqlite.counts import JobCounts, Transaction
-from jobqueued.store.sqlite.jobs import read_jobs_at
+from jobqueued.store.sqlite.jobs import is_intact, read_jobs_at
 from jobqueued.store.sqlite.queries import SQL
 
 GUARD_EVERY = 10
@@ -40,6 +40,7 @@ class Lanes:
         left = {name: room.most - tx.running(name) for name, room in ask.rooms.items()}
         self._room = {name: count for name, count in left.items() if count > 0}
         self._running = {name: tx.running(name) for name in self._room}
+        self._damaged = counts.damaged
         self._now = now
         self._heads: dict[tuple[int, str], list[Head] | None] = {}
         for job_type, priority in counts.pending_lanes():
@@ -76,13 +77,16 @@ class Lanes:
         heads = self._fetch(lane)
         return (heads[0][1], heads[0][0]) if heads else (-1, -1)
 
+    def _is_claimable(self, seq: int, _: int, expires_at: int | None) -> bool:
+        return (expires_at is None or expires_at > self._now) and seq not in self._damaged
+
     def _fetch(self, lane: tuple[int, str]) -> list[Head]:
         """The jobs at the head of a lane; those that have expired are the promoter's affair."""
         heads = self._heads[lane]
         if heads is None:
-            values = (lane[1], lane[0], self._limit)
+            values = (lane[1], lane[0], self._limit + len(self._damaged))
             rows = self._tx.execute(SQL["lane_heads"], values).fetchall()
-            heads = [row[:2] for row in rows if row[2] is None or row[2] > self._now]
+            heads = [row[:2] for row in rows if self._is_claimable(*row)]
             self._heads[lane] = heads
         return heads
 
@@ -93,7 +97,7 @@ def claim(tx: Transaction, counts: JobCounts, asks: Sequence[Ask], now: int) -> 
     for ask in asks:
         chosen = _choose(Lanes(tx, counts, ask, now), ask)
         if chosen:
-            claimed += _start(tx, ask, chosen, now)
+            claimed += _start(tx, counts, ask, chosen, now)
     return claimed
 
 
@@ -110,7 +114,9 @@ def _choose(lanes: Lanes, ask: Ask) -> list[Chosen]:
     return chosen
 
 
-def _start(tx: Transaction, ask: Ask, chosen: Sequence[Chosen], now: int) -> list[Claimed]:
+def _start(
+    tx: Transaction, counts: JobCounts, ask: Ask, chosen: Sequence[Chosen], now: int
+) -> list[Claimed]:
     rows = [
         (
             one.seq, now, one.worker, ask.holder, secrets.token_hex(16),
@@ -120,6 +126,9 @@ def _start(tx: Transaction, ask: Ask, chosen: Sequence[Chosen], now: int) -> lis
     ]  # fmt: skip
     places = [(one.seq,) for one in chosen]
     started = {row[0]: row[1:] for row in tx.many("claim", rows)}
+    if len(started) < len(chosen):
+        counts.damaged.update(one.seq for one in chosen if one.seq not in started)
+        raise DamagedDatabase("a waiting job is damaged on disk, it stays: run `jobqueued doctor`")
     payloads = {row[0]: row[1:] for row in tx.many("payloads", places)}
     whole = {} if ask.holder == "daemon" else read_jobs_at(tx, places)
     for one in chosen:
@@ -144,7 +153,7 @@ def _claimed(
     payload, checksum = stored
     return Claimed(
         lease=Lease(job_id, attempt, token), type=chosen.type, payload=payload,
-        payload_intact=zlib.crc32(payload) == checksum, priority=chosen.priority,
+        payload_intact=is_intact(payload, checksum), priority=chosen.priority,
         max_retries=max_retries, failures=failures, losses=losses, created_at=created_at,
         started_at=now, correlation_id=correlation, key=key, tenant=tenant, pool=pool,
         worker=chosen.worker, job=whole.get(job_id),

@@ -36,6 +36,10 @@ _NOT_WRITTEN = {10 | 3 << 8, 10 | 19 << 8}
 """IOERR_WRITE, IOERR_SHMSIZE: what SQLite makes of a quota, and of a full disk in the -shm file."""
 
 
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+"""What a call of SQLite raises; the second where its message quotes what is damaged."""
+
+
 class Connection(aiosqlite.Connection):
     """An aiosqlite connection that runs a whole function in its thread."""
 
@@ -140,13 +144,13 @@ def no_space(path: Path) -> DiskFull:
     return DiskFull(f"no space left for {path}; free some, submissions resume by themselves")
 
 
-def explain(path: Path, error: sqlite3.Error) -> StoreError:
-    """SQLite's error as one of ours, with what to do."""
+def explain(path: Path, error: Exception) -> StoreError:
+    """One of SQLITE_ERRORS as one of ours, with what to do."""
     if is_disk_full(error):
         return no_space(path)
     if is_busy(error):
         return StoreLocked(f"another program holds {path} for writing; nothing was written")
-    if _code(error) in _DAMAGED:
+    if _code(error) in _DAMAGED or isinstance(error, UnicodeDecodeError):
         # SQLite speaks of damage also where the disk could not be read.
         if (trouble := trouble_reading(path)) is not None:
             return StoreUnavailable(f"{path} cannot be read: {trouble.strerror}")

@@ -22,6 +22,8 @@ class JobCounts:
         self._types: dict[tuple[str, str], int] = {}
         for (job_type, status, _), n in lanes.items():
             self._types[job_type, status] = self._types.get((job_type, status), 0) + n
+        self.damaged: set[int] = set()
+        """Rows that are not what their index says; they are left alone."""
         self.waiting = sum(n for (_, status), n in self._types.items() if status in WAITING)
 
     @classmethod

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
-from jobqueued.model.errors import KeyReused
+from jobqueued.model.errors import DamagedDatabase, KeyReused
 from jobqueued.model.ids import first_place, place_of
 from jobqueued.model.job import TERMINAL, WAITING, Attempt, Batch, Job, Progress, Status
 from jobqueued.model.same_json import same_json
@@ -16,12 +17,17 @@ from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
 
+log = logging.getLogger("jobqueued.store")
+
 _SELECT = SQL["select_jobs"]
 MOST_PAGE_BYTES = 1024 * 1024
 """Of payloads and results; a page ends early rather than take all memory."""
 _PAGE = 50
+DAMAGED = b"null"
+"""Shown for a payload that did not last: half a JSON value would spoil the whole answer."""
 _TEXT = {status: status.value for status in Status}
 """Plain text: binding anything else to a statement takes SQLite's module much longer."""
+_STATUSES = frozenset(_TEXT.values())
 _LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
 _DUE = ("jobs_due", "status IN ('scheduled', 'retrying')")
 _UNSUCCESSFUL = (
@@ -117,16 +123,24 @@ def insert(tx: Transaction, jobs: Sequence[Job]) -> None:
         tx.added(lane, number)
 
 
+def is_intact(payload: object, checksum: object) -> bool:
+    """Whether a payload on disk is what was written there."""
+    return isinstance(payload, bytes) and crc32(payload) == checksum
+
+
 def job_from(row: tuple[Any, ...]) -> Job:
     """A row of select_jobs as a Job."""
     (
-        job_id, job_type, status, payload, priority, max_retries, attempt, failures, created_at,
-        run_at, started_at, finished_at, expires_at, idempotency_key, correlation_id, key,
-        batch_id, schedule, service, tenant, worker, lease_expires_at, percent, message, result,
-        last_error,
+        job_id, job_type, status, payload, checksum, priority, max_retries, attempt, failures,
+        created_at, run_at, started_at, finished_at, expires_at, idempotency_key, correlation_id,
+        key, batch_id, schedule, service, tenant, worker, lease_expires_at, percent, message,
+        result, last_error,
     ) = row  # fmt: skip
+    if status not in _STATUSES:
+        raise DamagedDatabase(f"job {job_id} is damaged on disk; run `jobqueued doctor`")
     return Job(
-        id=job_id, type=job_type, status=Status(status), payload=payload, priority=priority,
+        id=job_id, type=job_type, status=Status(status),
+        payload=payload if is_intact(payload, checksum) else DAMAGED, priority=priority,
         max_retries=max_retries, attempt=attempt, failures=failures, created_at=created_at,
         run_at=run_at, started_at=started_at, finished_at=finished_at, expires_at=expires_at,
         idempotency_key=idempotency_key, correlation_id=correlation_id, key=key,
@@ -166,8 +180,13 @@ def list_jobs(
     jobs, size = [], 0
     for seq in places[: query.limit]:
         row = connection.execute(f"{_SELECT} WHERE seq = ?", (seq,)).fetchone()
-        if row is not None:
+        if row is None:
+            continue
+        try:
             jobs.append(job_from(row))
+        except DamagedDatabase as error:
+            log.error("left out of a list: %s", error)
+        else:
             size += len(jobs[-1].payload) + len(jobs[-1].result or b"")
         if size > MOST_PAGE_BYTES:
             break

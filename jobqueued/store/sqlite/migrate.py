@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from jobqueued.model.errors import DamagedDatabase, NewerDatabase
-from jobqueued.store.sqlite.connection import APPLICATION_ID, explain
+from jobqueued.store.sqlite.connection import APPLICATION_ID, SQLITE_ERRORS, explain
 from jobqueued.store.sqlite.files import sync_file
 
 
@@ -31,7 +31,7 @@ def check_before_opening(path: Path, newest: int) -> int:
             page_size = int(connection.execute("PRAGMA page_size").fetchone()[0])
         finally:
             connection.close()
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise explain(path, error) from error
     _judge(path, version, owner, newest)
     _check_length(path, pages * page_size)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -17,8 +16,9 @@ from jobqueued import __version__, clock
 from jobqueued.model.errors import DamagedDatabase, DiskFull, NewerDatabase
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import Status
-from jobqueued.store.sqlite.connection import APPLICATION_ID, explain, is_disk_full
+from jobqueued.store.sqlite.connection import APPLICATION_ID, SQLITE_ERRORS, explain, is_disk_full
 from jobqueued.store.sqlite.files import sync_file
+from jobqueued.store.sqlite.jobs import DAMAGED, is_intact
 from jobqueued.store.sqlite.migrate import shipped_migrations
 from jobqueued.store.sqlite.queries import SQL
 
@@ -106,7 +106,7 @@ def _run(path: Path, mode: str, work: Callable[[sqlite3.Connection], T]) -> T:
             connection.execute("BEGIN")
             _judge(connection, path)
             return work(connection)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise explain(path, error) from error
 
 
@@ -176,6 +176,8 @@ def _job(connection: sqlite3.Connection, path: Path, job_id: str) -> dict[str, o
         attempts.append(_running_attempt(job))
     percent, message = job.pop("progress_percent"), job.pop("progress_message")
     job["progress"] = None if percent is None else {"percent": percent, "message": message}
+    if not is_intact(job["payload"], job.pop("checksum")):
+        job["payload"] = DAMAGED
     for name in ("payload", "result"):
         job[name] = _json(path, job_id, job[name])
     return {**_with_times(job), "attempts": attempts}
@@ -279,7 +281,7 @@ def _payload_faults(connection: sqlite3.Connection) -> list[str]:
     ):
         if payload is None:
             found.append(f"job {job_id} has no payload")
-        elif zlib.crc32(payload) != checksum:
+        elif not is_intact(payload, checksum):
             found.append(f"the payload of job {job_id} is not what was submitted")
         if len(found) == _MOST_FAULTS:
             break

@@ -17,6 +17,7 @@ from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Retained, Settlement
 from jobqueued.store.sqlite import claims, due, jobs, leases, retention
 from jobqueued.store.sqlite.connection import (
+    SQLITE_ERRORS,
     Connection,
     Readers,
     connect,
@@ -66,7 +67,7 @@ class SqliteStore:
         async with AsyncExitStack() as opened:
             try:
                 store = await cls._start(path, durability, scripts, opened)
-            except sqlite3.Error as error:
+            except SQLITE_ERRORS as error:
                 raise explain(path, error) from error
             opened.pop_all()
         return store
@@ -135,7 +136,7 @@ class SqliteStore:
     async def _read_through(self, readers: Readers, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             return await readers.run(work)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             told = self.writer.explain(error)
             if is_fatal(error) and not isinstance(told, DiskFull):
                 self.writer.fail(told)

@@ -21,6 +21,7 @@ from jobqueued.model.job import Job, Status
 from jobqueued.store.interface import Settlement
 from jobqueued.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
+    SQLITE_ERRORS,
     Connection,
     explain,
     is_busy,
@@ -249,7 +250,7 @@ class Writer:
             return self._transact(connection, calls)
         except Exception as error:
             _roll_back(connection)
-            result = self.explain(error) if isinstance(error, sqlite3.Error) else error
+            result = self.explain(error) if isinstance(error, SQLITE_ERRORS) else error
             full, locked = isinstance(result, DiskFull), is_busy(error)
             if isinstance(result, StoreError) and is_fatal(error) and not full:
                 return Group([], {}, fatal=result)
@@ -257,7 +258,7 @@ class Writer:
                 return Group([result] * len(calls), {}, full, locked)
         return self._one_by_one(connection, calls)
 
-    def explain(self, error: sqlite3.Error) -> StoreError:
+    def explain(self, error: Exception) -> StoreError:
         """SQLite's error as one of ours; a lack of space does not always call itself so."""
         if may_be_disk_full(error) and self._reserve.is_out_of_reach():
             return no_space(self._path)

@@ -13,8 +13,8 @@ INSERT INTO batches (id, total, created_at) VALUES (?, ?, ?)
 SELECT max(seq) FROM jobs WHERE idempotency_key = ? AND tenant IS ?
 
 -- name: select_jobs
-SELECT id, type, status, payload, priority, max_retries, attempt, failures, created_at, run_at,
-       started_at, finished_at, expires_at, idempotency_key, correlation_id, key, batch_id,
+SELECT id, type, status, payload, checksum, priority, max_retries, attempt, failures, created_at,
+       run_at, started_at, finished_at, expires_at, idempotency_key, correlation_id, key, batch_id,
        schedule, service, tenant, worker, lease_expires_at, progress_percent, progress_message,
        result, last_error
 FROM jobs LEFT JOIN payloads USING (seq) LEFT JOIN results USING (seq)

@@ -9,7 +9,7 @@ UPDATE jobs SET status = 'processing', attempt = attempt + 1, started_at = chose
        worker = chosen.worker, held_by = chosen.holder,
        lease_token = id || '.' || (attempt + 1) || '.' || chosen.secret,
        lease_expires_at = chosen.until, progress_percent = NULL, progress_message = NULL
-FROM chosen WHERE jobs.seq = chosen.seq
+FROM chosen WHERE jobs.seq = chosen.seq AND status = 'pending'
 RETURNING seq, id, attempt, lease_token, max_retries, failures, losses, created_at,
           correlation_id, key, tenant
 
