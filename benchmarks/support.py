@@ -36,6 +36,9 @@ drain_timeout = "0s"
 kill_timeout = "1s"
 [pools.default]
 workers = 10
+# A type that shares its pool does not get all of its workers.
+[pools.python]
+workers = 10
 [pools.held]
 workers = 1
 [pools.clock]
@@ -57,6 +60,7 @@ result = "stdout"
 [types.python_nothing]
 python = "benchmarks.handlers:nothing"
 python_path = ["{root}"]
+pool = "python"
 [types.python_clock]
 python = "benchmarks.handlers:clock"
 python_path = ["{root}"]

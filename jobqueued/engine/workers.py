@@ -35,8 +35,8 @@ class Pool:
     def resize(self, workers: int) -> None:
         """Have so many workers; those too many go when they are idle."""
         self.workers = workers
-        wanted = {f"{self.name}-{number}" for number in range(1, workers + 1)}
-        self.idle = sorted(wanted - self._busy - self._asked, reverse=True)
+        self._names = {f"{self.name}-{number}" for number in range(1, workers + 1)}
+        self.idle = sorted(self._names - self._busy - self._asked, reverse=True)
         while len(self._tasks) < workers:
             self._tasks.append(asyncio.create_task(self._work(), name=f"worker {self.name}"))
 
@@ -78,6 +78,5 @@ class Pool:
 
     def _rest(self, worker: str) -> None:
         self._busy.discard(worker)
-        number = int(worker.rpartition("-")[2])
-        if number <= self.workers:
+        if worker in self._names:
             self.idle.append(worker)

@@ -36,6 +36,8 @@ class Ending(msgspec.Struct, array_like=True, frozen=True, tag="ended"):
     cpu_ms: int
     max_rss_bytes: int
     last: bool
+    has_output: bool
+    """Whether some of it was not read yet."""
     kind: OutcomeKind
     error: str | None = None
     retry_after_ms: int | None = None
@@ -97,6 +99,7 @@ class Child:
         self._answer: asyncio.Future[Answer | Exit] | None = None
         self._ending: asyncio.Task[None] | None = None
         self._broken = False
+        self._has_spoken = False
         self._channel = Channel(self._hear, self._refuse)
         try:
             self._capture = Capture(self._write)
@@ -159,8 +162,9 @@ class Child:
         await asyncio.wait([self._life])
 
     def _begin(self, task: Task) -> asyncio.Future[Answer | Exit]:
-        # What was written between two jobs belongs to neither.
-        self._capture.read_what_is_there()
+        if self._has_spoken:
+            # What was written between two jobs belongs to neither.
+            self._capture.read_what_is_there()
         self.jobs += 1
         self._task = task
         self._answer = answer = asyncio.get_running_loop().create_future()
@@ -196,8 +200,8 @@ class Child:
         self.kill()
 
     def _end_job(self, task: Task, answer: Answer) -> None:
-        # All that was written before the answer was sent is in the pipe by now.
-        self._capture.read_what_is_there()
+        if answer.ending.has_output:
+            self._capture.read_what_is_there()
         self.used_up = self.used_up or answer.ending.last
         if task.stop.reason is not None and answer.ending.kind is not OutcomeKind.COMPLETED:
             self.kill()
@@ -205,6 +209,7 @@ class Child:
             self._answer.set_result(answer)
 
     def _write(self, data: bytes) -> None:
+        self._has_spoken = True
         if self._task is not None:
             self._task.output.write(data)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import fcntl
 import functools
 import importlib.util
 import inspect
@@ -17,6 +18,7 @@ import resource
 import signal
 import struct
 import sys
+import termios
 import threading
 import time
 import traceback
@@ -166,7 +168,8 @@ class Runner:
         self._flush_c()
         before, (self._cpu, peak) = self._cpu, usage()
         cpu = round((self._cpu - before) * 1000)
-        self._channel.send(["ended", self._job, cpu, peak, self._last, *words], result)
+        head = ["ended", self._job, cpu, peak, self._last, is_unread(2), *words]
+        self._channel.send(head, result)
 
     def _attempt(self, told: bytes, payload: bytes) -> tuple[list[Any], bytes]:
         try:
@@ -322,6 +325,13 @@ def flush() -> bool:
         sys.stderr.flush()
         return os.fstat(1)[1:3] == os.fstat(2)[1:3]
     return False
+
+
+def is_unread(pipe: int) -> bool:
+    """Whether there may be something in a pipe that nobody has taken out yet."""
+    with contextlib.suppress(OSError):
+        return fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) != bytes(4)
+    return True
 
 
 def write_traceback(error: BaseException) -> None:

@@ -15,6 +15,7 @@ from jobqueued.model.job import Status
 from jobqueued.model.submission import JobQuery
 from jobqueued.store.interface import Retained
 from jobqueued.store.sqlite import claims, due, jobs, leases, retention
+from jobqueued.store.sqlite.claims import Wish
 from jobqueued.store.sqlite.connection import open_writer
 from jobqueued.store.sqlite.counts import JobCounts, Transaction
 from jobqueued.store.sqlite.migrate import migrate, shipped_migrations
@@ -170,8 +171,8 @@ def transaction(database: sqlite3.Connection) -> tuple[Transaction, JobCounts]:
 
 
 def claim(database: sqlite3.Connection) -> object:
-    tx, counts = transaction(database)
-    found = claims.claim(tx, counts, [asking("mail", "image", workers=10, turn=5)], NOW)
+    tx, _ = transaction(database)
+    [found] = claims.claim(tx, [Wish([asking("mail", "image", workers=10, turn=5)], NOW)])
     assert len(found) == 10
     return found
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from jobqueued.model.errors import DamagedDatabase
 from jobqueued.model.job import Claimed, Job, Lease, Status
 from jobqueued.store.interface import Ask
-from jobqueued.store.sqlite.counts import JobCounts, Transaction
+from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.jobs import is_intact, read_jobs_at
 from jobqueued.store.sqlite.queries import SQL
 
@@ -22,6 +23,13 @@ Head = tuple[int, int]
 """seq and run_at"""
 
 
+class Wish(NamedTuple):
+    """The asks of one caller, and when it asked."""
+
+    asks: Sequence[Ask]
+    now: int
+
+
 class Chosen(NamedTuple):
     """A job that goes next, and the worker it goes to."""
 
@@ -29,21 +37,23 @@ class Chosen(NamedTuple):
     type: str
     priority: int
     worker: str
+    ask: Ask
+    now: int
 
 
 class Lanes:
     """The heads of the queues one ask may take from: a lane is one type at one priority."""
 
-    def __init__(self, tx: Transaction, counts: JobCounts, ask: Ask, now: int) -> None:
+    def __init__(self, tx: Transaction, ask: Ask, now: int, taken: Set[int]) -> None:
         self._tx = tx
         self._limit = len(ask.workers)
         left = {name: room.most - tx.running(name) for name, room in ask.rooms.items()}
         self._room = {name: count for name, count in left.items() if count > 0}
         self._running = {name: tx.running(name) for name in self._room}
-        self._damaged = counts.damaged
+        self._passed_over = tx.counts.damaged | taken
         self._now = now
         self._heads: dict[tuple[int, str], list[Head] | None] = {}
-        for job_type, priority in counts.pending_lanes():
+        for job_type, priority in tx.counts.pending_lanes():
             if job_type in self._room and tx.pending(job_type, priority) > 0:
                 self._heads[priority, job_type] = None
 
@@ -78,64 +88,63 @@ class Lanes:
         return (heads[0][1], heads[0][0]) if heads else (-1, -1)
 
     def _is_claimable(self, seq: int, _: int, expires_at: int | None) -> bool:
-        return (expires_at is None or expires_at > self._now) and seq not in self._damaged
+        return (expires_at is None or expires_at > self._now) and seq not in self._passed_over
 
     def _fetch(self, lane: tuple[int, str]) -> list[Head]:
         """The jobs at the head of a lane; those that have expired are the promoter's affair."""
         heads = self._heads[lane]
         if heads is None:
-            values = (lane[1], lane[0], self._limit + len(self._damaged))
+            values = (lane[1], lane[0], self._limit + len(self._passed_over))
             rows = self._tx.execute(SQL["lane_heads"], values).fetchall()
             heads = [row[:2] for row in rows if self._is_claimable(*row)]
             self._heads[lane] = heads
         return heads
 
 
-def claim(tx: Transaction, counts: JobCounts, asks: Sequence[Ask], now: int) -> list[Claimed]:
-    """Hand jobs to the idle workers of every asking pool."""
-    claimed: list[Claimed] = []
-    for ask in asks:
-        chosen = _choose(Lanes(tx, counts, ask, now), ask)
-        if chosen:
-            claimed += _start(tx, counts, ask, chosen, now)
-    return claimed
+def claim(tx: Transaction, wishes: Sequence[Wish]) -> list[list[Claimed]]:
+    """Hand jobs to the idle workers of every asking pool; what each wish came to."""
+    chosen: list[Chosen] = []
+    ends = []
+    for wish in wishes:
+        for ask in wish.asks:
+            chosen += _choose(tx, ask, wish.now, {one.seq for one in chosen})
+        ends.append(len(chosen))
+    claimed = _start(tx, chosen) if chosen else []
+    return [claimed[start:end] for start, end in pairwise([0, *ends])]
 
 
-def _choose(lanes: Lanes, ask: Ask) -> list[Chosen]:
+def _choose(tx: Transaction, ask: Ask, now: int, taken: Set[int]) -> list[Chosen]:
+    lanes = Lanes(tx, ask, now, taken)
     chosen = []
     for number, worker in enumerate(ask.workers):
         oldest = (ask.turn + number) % GUARD_EVERY == GUARD_EVERY - 1
-        taken = lanes.take(oldest=oldest)
-        if taken is None:
+        lane = lanes.take(oldest=oldest)
+        if lane is None:
             break
-        job_type, priority, head = taken
+        job_type, priority, head = lane
         lanes.started(job_type)
-        chosen.append(Chosen(head[0], job_type, priority, worker))
+        tx.moved(job_type, priority, Status.PENDING, Status.PROCESSING)
+        chosen.append(Chosen(head[0], job_type, priority, worker, ask, now))
     return chosen
 
 
-def _start(
-    tx: Transaction, counts: JobCounts, ask: Ask, chosen: Sequence[Chosen], now: int
-) -> list[Claimed]:
+def _start(tx: Transaction, chosen: Sequence[Chosen]) -> list[Claimed]:
     rows = [
         (
-            one.seq, now, one.worker, ask.holder, secrets.token_hex(16),
-            now + ask.rooms[one.type].lease,
+            one.seq, one.now, one.worker, one.ask.holder, secrets.token_hex(16),
+            one.now + one.ask.rooms[one.type].lease,
         )
         for one in chosen
     ]  # fmt: skip
-    places = [(one.seq,) for one in chosen]
     started = {row[0]: row[1:] for row in tx.many("claim", rows)}
     if len(started) < len(chosen):
-        counts.damaged.update(one.seq for one in chosen if one.seq not in started)
+        tx.counts.damaged.update(one.seq for one in chosen if one.seq not in started)
         raise DamagedDatabase("a waiting job is damaged on disk, it stays: run `jobqueued doctor`")
-    payloads = {row[0]: row[1:] for row in tx.many("payloads", places)}
-    whole = {} if ask.holder == "daemon" else read_jobs_at(tx, places)
-    for one in chosen:
-        tx.moved(one.type, one.priority, Status.PENDING, Status.PROCESSING)
+    payloads = {row[0]: row[1:] for row in tx.many("payloads", [(one.seq,) for one in chosen])}
+    elsewhere = [(one.seq,) for one in chosen if one.ask.holder == "remote"]
+    whole = read_jobs_at(tx, elsewhere) if elsewhere else {}
     return [
-        _claimed(one, started[one.seq], payloads.get(one.seq, NO_PAYLOAD), whole, ask.pool, now)
-        for one in chosen
+        _claimed(one, started[one.seq], payloads.get(one.seq, NO_PAYLOAD), whole) for one in chosen
     ]
 
 
@@ -144,8 +153,6 @@ def _claimed(
     row: tuple[Any, ...],
     stored: tuple[Any, ...],
     whole: Mapping[str, Job],
-    pool: str,
-    now: int,
 ) -> Claimed:
     job_id, attempt, token, max_retries, failures, losses, created_at, correlation, key, tenant = (
         row
@@ -155,6 +162,6 @@ def _claimed(
         lease=Lease(job_id, attempt, token), type=chosen.type, payload=payload,
         payload_intact=is_intact(payload, checksum), priority=chosen.priority,
         max_retries=max_retries, failures=failures, losses=losses, created_at=created_at,
-        started_at=now, correlation_id=correlation, key=key, tenant=tenant, pool=pool,
-        worker=chosen.worker, job=whole.get(job_id),
+        started_at=chosen.now, correlation_id=correlation, key=key, tenant=tenant,
+        pool=chosen.ask.pool, worker=chosen.worker, job=whole.get(job_id),
     )  # fmt: skip

@@ -73,7 +73,7 @@ class Transaction:
 
     def __init__(self, connection: sqlite3.Connection, counts: JobCounts) -> None:
         self.execute = connection.execute
-        self._counts = counts
+        self.counts = counts
         self.delta: Delta = {}
 
     def many(self, name: str, rows: Sequence[Row]) -> list[Row]:
@@ -93,13 +93,13 @@ class Transaction:
 
     def pending(self, job_type: str, priority: int) -> int:
         lane = (job_type, "pending", priority)
-        return self._counts.lane(*lane) + self.delta.get(lane, 0)
+        return self.counts.lane(*lane) + self.delta.get(lane, 0)
 
     def running(self, job_type: str) -> int:
         changed = sum(
             n for (t, s, _), n in self.delta.items() if (t, s) == (job_type, "processing")
         )
-        return self._counts.of(job_type, "processing") + changed
+        return self.counts.of(job_type, "processing") + changed
 
     def write_counts(self) -> None:
         """Last of all: put on disk what changed in the counts."""

@@ -19,28 +19,24 @@ AttemptKey = tuple[int | None, int]
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[Status | None]:
     """End attempts; one whose lease is lost changes nothing and gives None."""
+    keys = [(place_of(one.lease.job_id), one.lease.attempt) for one in settlements]
     # Of two that end the same attempt the first counts.
-    first = {_key(settlement): settlement for settlement in reversed(settlements)}
-    rows = tx.many("settle", [_ending(settlement) for settlement in first.values()])
+    first = dict(zip(reversed(keys), reversed(settlements), strict=True))
+    rows = tx.many("settle", [_ending(seq, one) for (seq, _), one in first.items()])
     ended = {(seq, attempt): row for seq, attempt, *row in rows}
-    recorded = [first[key] for key in ended]
-    _keep(tx, recorded, ended)
+    _keep(tx, first, ended)
     for status, job_type, priority, *_ in ended.values():
         tx.moved(job_type, priority, Status.PROCESSING, status)
     return [
-        Status(ended[_key(one)][0]) if _key(one) in ended and first[_key(one)] is one else None
-        for one in settlements
+        Status(ended[key][0]) if key in ended and first[key] is one else None
+        for key, one in zip(keys, settlements, strict=True)
     ]
 
 
-def _key(settlement: Settlement) -> AttemptKey:
-    return place_of(settlement.lease.job_id), settlement.lease.attempt
-
-
-def _ending(settlement: Settlement) -> tuple[object, ...]:
+def _ending(seq: int | None, settlement: Settlement) -> tuple[object, ...]:
     following, outcome = settlement.next, settlement.outcome
     return (
-        place_of(settlement.lease.job_id), settlement.lease.token, settlement.at,
+        seq, settlement.lease.token, settlement.at,
         following.status.value, following.status not in TERMINAL, following.run_at,
         following.failures, following.losses,
         _error(settlement) if outcome.kind in FAILURES else None,
@@ -54,14 +50,14 @@ def _error(settlement: Settlement) -> str | None:
 
 def _keep(
     tx: Transaction,
-    recorded: Sequence[Settlement],
+    settlements: Mapping[AttemptKey, Settlement],
     ended: Mapping[AttemptKey, Sequence[Any]],
 ) -> None:
     """Put on disk what is to be kept of attempts that have ended."""
     attempts, logs, results = [], [], []
-    for settlement in recorded:
-        outcome, (seq, number) = settlement.outcome, _key(settlement)
-        _, _, _, worker, started_at = ended[seq, number]
+    for (seq, number), (_, _, _, worker, started_at) in ended.items():
+        settlement = settlements[seq, number]
+        outcome = settlement.outcome
         attempts.append(
             (
                 seq, number, worker, started_at, settlement.at, outcome.kind.value,

@@ -15,7 +15,8 @@ from jobqueued.model.errors import DiskFull, KeyReused, StoreError
 from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Retained, Settlement
-from jobqueued.store.sqlite import claims, due, jobs, leases, retention
+from jobqueued.store.sqlite import due, jobs, leases, retention
+from jobqueued.store.sqlite.claims import Wish
 from jobqueued.store.sqlite.connection import (
     SQLITE_ERRORS,
     Connection,
@@ -177,8 +178,7 @@ class SqliteStore:
         return await self._write(lambda tx: jobs.run_now(tx, job_id, now), essential=False)
 
     async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
-        counts = self.writer.thread_counts
-        return await self._write(lambda tx: claims.claim(tx, counts, asks, now), essential=False)
+        return await self.writer.claim(Wish(asks, now))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
         return await self.writer.settle(settlements)

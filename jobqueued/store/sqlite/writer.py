@@ -17,8 +17,9 @@ import msgspec
 
 from jobqueued.clock import monotonic
 from jobqueued.model.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable
-from jobqueued.model.job import Job, Status
+from jobqueued.model.job import Claimed, Job, Status
 from jobqueued.store.interface import Settlement
+from jobqueued.store.sqlite.claims import Wish, claim
 from jobqueued.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     SQLITE_ERRORS,
@@ -47,8 +48,8 @@ _NOT_NOW = (DiskFull, StoreLocked)
 """Nothing was written, and it can be tried again."""
 
 
-Work = Callable[[Transaction], Any] | Job | Sequence[Settlement]
-"""Something to do, a job to insert, or attempts to end."""
+Work = Callable[[Transaction], Any] | Job | Sequence[Settlement] | Wish
+"""Something to do, a job to insert, attempts to end, or jobs to claim."""
 
 
 class Call(msgspec.Struct):
@@ -115,6 +116,10 @@ class Writer:
         """Queue the end of attempts; those that come one after the other go in together."""
         return self._queue(settlements, essential=True)
 
+    def claim(self, wish: Wish) -> asyncio.Future[list[Claimed]]:
+        """Queue a claim; it goes last in its group, so that it finds what the others leave."""
+        return self._queue(wish, essential=False)
+
     def write(self, work: Callable[[Transaction], T], *, essential: bool) -> asyncio.Future[T]:
         """Queue one write; the future is done after its COMMIT."""
         return self._queue(work, essential=essential)
@@ -173,7 +178,12 @@ class Writer:
         self.locked = group.locked
         if group.disk_full:
             self._enter_full_disk()
-        for call, result in zip(calls, group.results, strict=False):
+        answers = list(zip(calls, group.results, strict=False))
+        others = len(answers)
+        while others and _is_claim(answers[others - 1][0]):
+            others -= 1
+        # Claims first: what they bring runs while the others hear of their end.
+        for call, result in (*answers[others:], *answers[:others]):
             self._answer(call, result)
         if group.fatal is not None:
             self.fail(group.fatal)
@@ -222,7 +232,9 @@ class Writer:
         is_long = False
         while self._waiting and not is_long:
             number = min(len(self._waiting), _MAX_GROUP)
-            self._group = calls = [self._waiting.popleft() for _ in range(number)]
+            calls = [self._waiting.popleft() for _ in range(number)]
+            calls.sort(key=_is_claim)
+            self._group = calls
             self.busy_since = began = monotonic()
             group = self._write(connection, calls)
             self.busy_since = None
@@ -309,6 +321,8 @@ def _kind(work: Work) -> Callable[[Transaction, list[Any]], list[Any]]:
     """How works of the same kind that follow each other are done."""
     if isinstance(work, Job):
         return _inserted
+    if isinstance(work, Wish):
+        return _claim_all
     return _do_each if callable(work) else _settle_all
 
 
@@ -326,6 +340,14 @@ def _settle_all(
 ) -> list[list[Status | None]]:
     statuses = iter(settle(transaction, list(chain.from_iterable(works))))
     return [list(islice(statuses, len(work))) for work in works]
+
+
+def _claim_all(transaction: Transaction, wishes: list[Wish]) -> list[list[Claimed]]:
+    return claim(transaction, wishes)
+
+
+def _is_claim(call: Call) -> bool:
+    return isinstance(call.work, Wish)
 
 
 def _size_and_inode(path: str) -> tuple[int, int]:
