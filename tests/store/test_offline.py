@@ -21,7 +21,7 @@ from jobqueued.model.retry import Next
 from jobqueued.store.interface import Settlement
 from jobqueued.store.sqlite.connection import open_writer
 from jobqueued.store.sqlite.counts import JobCounts, Transaction
-from jobqueued.store.sqlite.leases import settle
+from jobqueued.store.sqlite.leases import ending, settle
 from jobqueued.store.sqlite.migrate import migrate, shipped_migrations
 from jobqueued.store.sqlite.offline import backup, check, read_job, read_status
 from jobqueued.store.sqlite.queries import SQL
@@ -43,14 +43,14 @@ def put(writer: sqlite3.Connection, status: str = "pending", payload: bytes = b"
     if status != "pending":
         writer.execute(SQL["claim"], (seq, MOMENT, "w1", "daemon", "x", MOMENT + 1)).fetchall()
     if status == "dead":
-        ending = Next(Status.DEAD, None, 1, 0)
+        following = Next(Status.DEAD, None, 1, 0)
         outcome = Outcome(
             kind=OutcomeKind.FAILED, error="no", exit_code=1, result=BIG, max_rss_bytes=4096,
             cpu_ms=7,
         )  # fmt: skip
         lease = Lease(job_id, 1, f"{job_id}.1.x")
         transaction = Transaction(writer, JobCounts({}))
-        settle(transaction, [Settlement(lease, outcome, ending, MOMENT + 250)])
+        settle(transaction, [ending(Settlement(lease, outcome, following, MOMENT + 250))])
     writer.execute(SQL["add_count"], ("greet", status, 5, 1))
     writer.execute("COMMIT")
     return job_id

@@ -17,6 +17,7 @@ from jobqueued.store.sqlite.queries import SQL
 GUARD_EVERY = 10
 """One claim in so many goes to the job that waits longest, whatever its priority."""
 
+_SECRET_BYTES = 16
 NO_PAYLOAD = (b"", None)
 
 Head = tuple[int, int]
@@ -39,6 +40,15 @@ class Chosen(NamedTuple):
     worker: str
     ask: Ask
     now: int
+
+
+class Taken(NamedTuple):
+    """A job that was claimed, as its rows say."""
+
+    chosen: Chosen
+    row: tuple[Any, ...]
+    payload: tuple[Any, ...]
+    whole: Mapping[str, Job]
 
 
 class Lanes:
@@ -101,7 +111,7 @@ class Lanes:
         return heads
 
 
-def claim(tx: Transaction, wishes: Sequence[Wish]) -> list[list[Claimed]]:
+def claim(tx: Transaction, wishes: Sequence[Wish]) -> list[list[Taken]]:
     """Hand jobs to the idle workers of every asking pool; what each wish came to."""
     chosen: list[Chosen] = []
     ends = []
@@ -109,8 +119,8 @@ def claim(tx: Transaction, wishes: Sequence[Wish]) -> list[list[Claimed]]:
         for ask in wish.asks:
             chosen += _choose(tx, ask, wish.now, {one.seq for one in chosen})
         ends.append(len(chosen))
-    claimed = _start(tx, chosen) if chosen else []
-    return [claimed[start:end] for start, end in pairwise([0, *ends])]
+    taken = _start(tx, chosen) if chosen else []
+    return [taken[start:end] for start, end in pairwise([0, *ends])]
 
 
 def _choose(tx: Transaction, ask: Ask, now: int, taken: Set[int]) -> list[Chosen]:
@@ -128,13 +138,15 @@ def _choose(tx: Transaction, ask: Ask, now: int, taken: Set[int]) -> list[Chosen
     return chosen
 
 
-def _start(tx: Transaction, chosen: Sequence[Chosen]) -> list[Claimed]:
+def _start(tx: Transaction, chosen: Sequence[Chosen]) -> list[Taken]:
+    secret = secrets.token_hex(_SECRET_BYTES * len(chosen))
     rows = [
         (
-            one.seq, one.now, one.worker, one.ask.holder, secrets.token_hex(16),
+            one.seq, one.now, one.worker, one.ask.holder,
+            secret[2 * _SECRET_BYTES * number :][: 2 * _SECRET_BYTES],
             one.now + one.ask.rooms[one.type].lease,
         )
-        for one in chosen
+        for number, one in enumerate(chosen)
     ]  # fmt: skip
     started = {row[0]: row[1:] for row in tx.many("claim", rows)}
     if len(started) < len(chosen):
@@ -144,24 +156,20 @@ def _start(tx: Transaction, chosen: Sequence[Chosen]) -> list[Claimed]:
     elsewhere = [(one.seq,) for one in chosen if one.ask.holder == "remote"]
     whole = read_jobs_at(tx, elsewhere) if elsewhere else {}
     return [
-        _claimed(one, started[one.seq], payloads.get(one.seq, NO_PAYLOAD), whole) for one in chosen
+        Taken(one, started[one.seq], payloads.get(one.seq, NO_PAYLOAD), whole) for one in chosen
     ]
 
 
-def _claimed(
-    chosen: Chosen,
-    row: tuple[Any, ...],
-    stored: tuple[Any, ...],
-    whole: Mapping[str, Job],
-) -> Claimed:
-    job_id, attempt, token, max_retries, failures, losses, created_at, correlation, key, tenant = (
-        row
-    )
-    payload, checksum = stored
+def claimed(taken: Taken) -> Claimed:
+    """The job as the engine gets it; made outside of the writer's thread, which has no time."""
+    chosen = taken.chosen
+    job_id, attempt, token, max_retries, failures, losses, created_at, *labels = taken.row
+    correlation_id, key, tenant = labels
+    payload, checksum = taken.payload
     return Claimed(
         lease=Lease(job_id, attempt, token), type=chosen.type, payload=payload,
         payload_intact=is_intact(payload, checksum), priority=chosen.priority,
         max_retries=max_retries, failures=failures, losses=losses, created_at=created_at,
-        started_at=chosen.now, correlation_id=correlation, key=key, tenant=tenant,
-        pool=chosen.ask.pool, worker=chosen.worker, job=whole.get(job_id),
+        started_at=chosen.now, correlation_id=correlation_id, key=key, tenant=tenant,
+        pool=chosen.ask.pool, worker=chosen.worker, job=taken.whole.get(job_id),
     )  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import MAX_ERROR, TERMINAL, Held, Lease, Progress, Status
@@ -13,65 +13,61 @@ from jobqueued.store.interface import Settlement
 from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL, run_many
 
-AttemptKey = tuple[int | None, int]
-"""seq and attempt"""
+
+class Ending(NamedTuple):
+    """The end of one attempt as rows; made outside of the writer's thread, which has no time."""
+
+    key: tuple[int | None, int]
+    """seq and attempt"""
+    job: tuple[object, ...]
+    attempt: tuple[object, ...]
+    log: bytes | None
+    result: bytes | None
 
 
-def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[Status | None]:
-    """End attempts; one whose lease is lost changes nothing and gives None."""
-    keys = [(place_of(one.lease.job_id), one.lease.attempt) for one in settlements]
-    # Of two that end the same attempt the first counts.
-    first = dict(zip(reversed(keys), reversed(settlements), strict=True))
-    rows = tx.many("settle", [_ending(seq, one) for (seq, _), one in first.items()])
-    ended = {(seq, attempt): row for seq, attempt, *row in rows}
-    _keep(tx, first, ended)
-    for status, job_type, priority, *_ in ended.values():
-        tx.moved(job_type, priority, Status.PROCESSING, status)
-    return [
-        Status(ended[key][0]) if key in ended and first[key] is one else None
-        for key, one in zip(keys, settlements, strict=True)
-    ]
-
-
-def _ending(seq: int | None, settlement: Settlement) -> tuple[object, ...]:
-    following, outcome = settlement.next, settlement.outcome
-    return (
-        seq, settlement.lease.token, settlement.at,
-        following.status.value, following.status not in TERMINAL, following.run_at,
-        following.failures, following.losses,
-        _error(settlement) if outcome.kind in FAILURES else None,
+def ending(settlement: Settlement) -> Ending:
+    """What to write for a settlement."""
+    lease, outcome, following = settlement.lease, settlement.outcome, settlement.next
+    seq = place_of(lease.job_id)
+    error = None if outcome.error is None else outcome.error[:MAX_ERROR]
+    return Ending(
+        (seq, lease.attempt),
+        (
+            seq, lease.token, settlement.at, following.status.value,
+            following.status not in TERMINAL, following.run_at, following.failures,
+            following.losses, error if outcome.kind in FAILURES else None,
+        ),
+        (
+            settlement.at, outcome.kind.value, error, outcome.exit_code, outcome.http_status,
+            outcome.max_rss_bytes, outcome.cpu_ms,
+        ),
+        outcome.log,
+        outcome.result,
     )  # fmt: skip
 
 
-def _error(settlement: Settlement) -> str | None:
-    error = settlement.outcome.error
-    return None if error is None else error[:MAX_ERROR]
+def settle(tx: Transaction, endings: Sequence[Ending]) -> list[Status | None]:
+    """End attempts; one whose lease is lost changes nothing and gives None."""
+    # Of two that end the same attempt the first counts.
+    first = {one.key: one for one in reversed(endings)}
+    rows = tx.many("settle", [one.job for one in first.values()])
+    ended = {(seq, attempt): row for seq, attempt, *row in rows}
+    _keep(tx, [(first[key], row) for key, row in ended.items()])
+    for status, job_type, priority, *_ in ended.values():
+        tx.moved(job_type, priority, Status.PROCESSING, status)
+    return [
+        Status(ended[one.key][0]) if one.key in ended and first[one.key] is one else None
+        for one in endings
+    ]
 
 
-def _keep(
-    tx: Transaction,
-    settlements: Mapping[AttemptKey, Settlement],
-    ended: Mapping[AttemptKey, Sequence[Any]],
-) -> None:
+def _keep(tx: Transaction, recorded: Sequence[tuple[Ending, Sequence[Any]]]) -> None:
     """Put on disk what is to be kept of attempts that have ended."""
-    attempts, logs, results = [], [], []
-    for (seq, number), (_, _, _, worker, started_at) in ended.items():
-        settlement = settlements[seq, number]
-        outcome = settlement.outcome
-        attempts.append(
-            (
-                seq, number, worker, started_at, settlement.at, outcome.kind.value,
-                _error(settlement), outcome.exit_code, outcome.http_status,
-                outcome.max_rss_bytes, outcome.cpu_ms,
-            )
-        )  # fmt: skip
-        if outcome.log:
-            logs.append((seq, number, outcome.log))
-        if outcome.result is not None:
-            results.append((seq, outcome.result))
-    tx.many("insert_attempt", attempts)
-    tx.many("put_log", logs)
-    tx.many("put_result", results)
+    tx.many("insert_attempt", [(*one.key, *row[3:], *one.attempt) for one, row in recorded])
+    tx.many("put_log", [(*one.key, one.log) for one, _ in recorded if one.log])
+    tx.many(
+        "put_result", [(one.key[0], one.result) for one, _ in recorded if one.result is not None]
+    )
 
 
 def extend(tx: Transaction, leases: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:

@@ -16,7 +16,7 @@ from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progr
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Retained, Settlement
 from jobqueued.store.sqlite import due, jobs, leases, retention
-from jobqueued.store.sqlite.claims import Wish
+from jobqueued.store.sqlite.claims import Wish, claimed
 from jobqueued.store.sqlite.connection import (
     SQLITE_ERRORS,
     Connection,
@@ -178,10 +178,10 @@ class SqliteStore:
         return await self._write(lambda tx: jobs.run_now(tx, job_id, now), essential=False)
 
     async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
-        return await self.writer.claim(Wish(asks, now))
+        return [claimed(taken) for taken in await self.writer.claim(Wish(asks, now))]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
-        return await self.writer.settle(settlements)
+        return await self.writer.settle([leases.ending(one) for one in settlements])
 
     async def extend(self, held: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
         return await self._write(lambda tx: leases.extend(tx, held, expires_at))

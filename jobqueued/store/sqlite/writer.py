@@ -17,9 +17,8 @@ import msgspec
 
 from jobqueued.clock import monotonic
 from jobqueued.model.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable
-from jobqueued.model.job import Claimed, Job, Status
-from jobqueued.store.interface import Settlement
-from jobqueued.store.sqlite.claims import Wish, claim
+from jobqueued.model.job import Job, Status
+from jobqueued.store.sqlite.claims import Taken, Wish, claim
 from jobqueued.store.sqlite.connection import (
     BUSY_TIMEOUT_MS,
     SQLITE_ERRORS,
@@ -34,7 +33,7 @@ from jobqueued.store.sqlite.counts import Delta, JobCounts, Transaction
 from jobqueued.store.sqlite.files import Reserve
 from jobqueued.store.sqlite.jobs import insert
 from jobqueued.store.sqlite.late_sync import LateSync
-from jobqueued.store.sqlite.leases import settle
+from jobqueued.store.sqlite.leases import Ending, settle
 
 T = TypeVar("T")
 log = logging.getLogger("jobqueued.store")
@@ -48,7 +47,7 @@ _NOT_NOW = (DiskFull, StoreLocked)
 """Nothing was written, and it can be tried again."""
 
 
-Work = Callable[[Transaction], Any] | Job | Sequence[Settlement] | Wish
+Work = Callable[[Transaction], Any] | Job | Sequence[Ending] | Wish
 """Something to do, a job to insert, attempts to end, or jobs to claim."""
 
 
@@ -112,11 +111,11 @@ class Writer:
         """Queue a new job; the future is done after its COMMIT. All of a group go in together."""
         return self._queue(job, essential=False)
 
-    def settle(self, settlements: Sequence[Settlement]) -> asyncio.Future[list[Status | None]]:
+    def settle(self, endings: Sequence[Ending]) -> asyncio.Future[list[Status | None]]:
         """Queue the end of attempts; those that come one after the other go in together."""
-        return self._queue(settlements, essential=True)
+        return self._queue(endings, essential=True)
 
-    def claim(self, wish: Wish) -> asyncio.Future[list[Claimed]]:
+    def claim(self, wish: Wish) -> asyncio.Future[list[Taken]]:
         """Queue a claim; it goes last in its group, so that it finds what the others leave."""
         return self._queue(wish, essential=False)
 
@@ -336,13 +335,13 @@ def _do_each(transaction: Transaction, works: list[Callable[[Transaction], Any]]
 
 
 def _settle_all(
-    transaction: Transaction, works: list[Sequence[Settlement]]
+    transaction: Transaction, works: list[Sequence[Ending]]
 ) -> list[list[Status | None]]:
     statuses = iter(settle(transaction, list(chain.from_iterable(works))))
     return [list(islice(statuses, len(work))) for work in works]
 
 
-def _claim_all(transaction: Transaction, wishes: list[Wish]) -> list[list[Claimed]]:
+def _claim_all(transaction: Transaction, wishes: list[Wish]) -> list[list[Taken]]:
     return claim(transaction, wishes)
 
 
