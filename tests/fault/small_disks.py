@@ -34,6 +34,11 @@ def mounted(place: Path) -> Iterator[None]:
         subprocess.run(["umount", "--lazy", place], check=True)
 
 
+def remount(place: Path, how: str) -> bool:
+    """Make it `ro` or `rw`; False where the kernel says that it is in use."""
+    return subprocess.run(["mount", "-o", f"remount,{how}", place], check=False).returncode == 0
+
+
 def cannot_mount() -> str | None:
     """Why no file system can be mounted, if none can."""
     if os.geteuid() != 0 or shutil.which("mount") is None:

@@ -15,7 +15,13 @@ from tests.fault import disks  # noqa: F401
 from tests.fault.disks import IO_ERROR
 from tests.fault.preload import CHANGES, FaultyDisk
 from tests.fault.short import suffer
-from tests.fault.small_disks import cannot_mount, fill_up
+from tests.fault.small_disks import (
+    cannot_mount,
+    fill_up,
+    keep_notes_outside,
+    mounted,
+    remount,
+)
 
 ECHO = """
 [types.echo]
@@ -102,3 +108,32 @@ async def test_a_small_disk_fills_up_and_has_space_again(tmp_path: Path) -> None
         pytest.skip(missing)
     row = await fill_up(tmp_path, 2)
     assert (row.times, row.lost, row.violations) == (2, 0, 0), row.remarks
+
+
+def test_a_disk_mounted_read_only(tmp_path: Path) -> None:
+    """The kernel refuses it while the daemon runs; one that starts there says what is wrong."""
+    if (missing := cannot_mount()) is not None:
+        pytest.skip(missing)
+    (disk := tmp_path / "disk").mkdir()
+    with mounted(disk):
+        serving = Serving(disk, ECHO)
+        keep_notes_outside(disk, tmp_path / "outside")
+        try:
+            suffer_read_only(serving.start(), disk)
+        finally:
+            serving.clean_up()
+
+
+def suffer_read_only(serving: Serving, disk: Path) -> None:
+    kept = {serving.submit("echo", delay_seconds=3600)["id"] for _ in range(5)}
+    assert not remount(disk, "ro")
+    assert serving.finish("echo")["status"] == "completed"
+    assert serving.stop() == 0
+    assert remount(disk, "ro")
+    serving.launch()
+    assert serving.process.wait(PATIENCE) == IO_ERROR
+    assert "Read-only file system" in serving.log()
+    assert remount(disk, "rw")
+    serving.start()
+    assert {job["id"] for job in serving.all_jobs()} > kept
+    assert serving.stop() == 0
