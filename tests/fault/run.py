@@ -84,7 +84,8 @@ def _run_all(jobs: list[Job], side: int) -> list[Row]:
         for number, done in enumerate(as_completed(names), start=1):
             row = done.result()
             rows[row.name].merge(row)
-            print(f"[{number}/{len(names)}] {row}", file=sys.stderr, flush=True)
+            remarks = row.remarks if row.lost or row.violations else []
+            print(f"[{number}/{len(names)}] {row}", *remarks, sep="\n", file=sys.stderr, flush=True)
     return list(rows.values())
 
 

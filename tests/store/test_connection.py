@@ -35,7 +35,7 @@ async def test_how_the_writer_is_set(path: Path, durability: str, synchronous: i
         "journal_mode": "wal",
         "synchronous": synchronous,
         "query_only": 0,
-        "wal_autocheckpoint": 1000,
+        "wal_autocheckpoint": 0,
         "auto_vacuum": 2,
         "mmap_size": 0,
         "application_id": APPLICATION_ID,

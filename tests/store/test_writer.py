@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobqueued.model.errors import StoreError, StoreLocked, StoreUnavailable
+from jobqueued.model.errors import DiskFull, StoreError, StoreLocked, StoreUnavailable
 from jobqueued.model.job import Job, Status
 from jobqueued.store.sqlite import writer
 from jobqueued.store.sqlite.store import SqliteStore
-from jobqueued.store.sqlite.writer import LONGEST_LOG
+from jobqueued.store.sqlite.writer import LONGEST_LOG, SHORTEST_LOG
 from tests.store.support import (
     DAY,
     NOW,
@@ -244,6 +245,16 @@ def no_file_longer_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+async def test_space_that_comes_back_at_once_was_missing_all_the_same(
+    sqlite: SqliteStore,
+) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
+    assert isinstance(sqlite.writer.explain(error), StoreUnavailable)
+    sqlite.writer.disk_full = True
+    assert isinstance(sqlite.writer.explain(error), DiskFull)
+
+
 async def test_a_disk_error_stops_the_store(sqlite: SqliteStore, path: Path) -> None:
     before = await put(sqlite)
     big = b'"%s"' % (b"x" * 100_000)
@@ -269,6 +280,19 @@ async def test_what_fails_at_a_checkpoint_stops_the_store(sqlite: SqliteStore, p
             answers += await asyncio.gather(put(sqlite, payload=payload), return_exceptions=True)
     assert sqlite.failed.result().exit_code == 74
     assert len(answers) > LONGEST_LOG / 2 / len(payload)
+
+
+async def test_what_fails_while_the_log_is_copied_stops_the_store(
+    sqlite: SqliteStore, path: Path
+) -> None:
+    """Only the file itself is too long: no commit would ever have noticed."""
+    payload, longest = b'"%s"' % (b"x" * 200_000), SHORTEST_LOG + 1_500_000
+    with no_file_longer_than(longest):
+        for _ in range(60):
+            with suppress(StoreUnavailable):
+                await put(sqlite, payload=payload)
+    assert sqlite.failed.result().exit_code == 74
+    assert size_of(path, "-wal") < longest - 2 * len(payload)
 
 
 async def test_a_fault_of_the_writer_itself_is_told_to_everybody(

@@ -25,8 +25,6 @@ T = TypeVar("T")
 
 APPLICATION_ID = 0x4A6F6251
 BUSY_TIMEOUT_MS = 10_000
-LOG_PAGES = 1000
-"""Pages in the write-ahead log after which the writer copies them into the file."""
 _FULL = 13
 _BUSY = {5, 6}
 _DAMAGED = {11, 26}
@@ -69,8 +67,8 @@ def open_writer(path: Path, durability: str) -> sqlite3.Connection:
         connection.close()
         raise StoreError(f"{path}: this file system cannot do SQLite's WAL mode (got {mode})")
     connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
-    # Into a log that is used again rather than cut, because syncing a file that grows costs double.
-    connection.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+    # The writer copies the log itself: SQLite would tell nobody when that fails.
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
     connection.execute("PRAGMA mmap_size = 0")
     connection.execute("PRAGMA cache_size = -16000")
     return connection

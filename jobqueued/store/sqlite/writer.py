@@ -38,6 +38,9 @@ from jobqueued.store.sqlite.leases import Ending, settle
 T = TypeVar("T")
 log = logging.getLogger("jobqueued.store")
 
+SHORTEST_LOG = 4 * 1024 * 1024
+"""Bytes; a log longer than this is copied into the file each time it grows, and used again from
+its start rather than cut, because syncing a file that grows costs double."""
 LONGEST_LOG = 16 * 1024 * 1024
 """Bytes; a log that readers kept from being used again is cut when it has grown past this."""
 _CUT_AGAIN_SECONDS = 1.0
@@ -98,6 +101,7 @@ class Writer:
         self._late_sync = None if durability == "full" else late
         self._wal_inode = _size_and_inode(self._wal)[1]
         self._cut_after = 0.0
+        self._log_size = SHORTEST_LOG
         self.thread_counts = counts
         self._reserve = reserve
         self._loop = asyncio.get_running_loop()
@@ -236,14 +240,28 @@ class Writer:
             self._group = calls
             self.busy_since = began = monotonic()
             group = self._write(connection, calls)
-            self.busy_since = None
             self.commits += 1
             self.commit_seconds += monotonic() - began
             self._loop.call_soon_threadsafe(self._written, calls, group)
-            if group.fatal or group.disk_full:
+            if group.fatal or group.disk_full or not self._copy_log(connection, group.log_bytes):
                 break
             is_long = group.log_bytes >= LONGEST_LOG and began >= self._cut_after
+        self.busy_since = None
         return is_long
+
+    def _copy_log(self, connection: sqlite3.Connection, size: int) -> bool:
+        """Copy the log into the file if it has grown; False when the disk failed."""
+        if size <= self._log_size:
+            return True
+        try:
+            connection.execute("PRAGMA wal_checkpoint").fetchall()
+        except sqlite3.Error as error:
+            told = self.explain(error)
+            if is_fatal(error) and not isinstance(told, DiskFull):
+                self._loop.call_soon_threadsafe(self.fail, told)
+                return False
+        self._log_size = size
+        return True
 
     def _write(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
         """Write a group, and make sure that it went where it is looked for."""
@@ -270,8 +288,11 @@ class Writer:
         return self._one_by_one(connection, calls)
 
     def explain(self, error: Exception) -> StoreError:
-        """SQLite's error as one of ours; a lack of space does not always call itself so."""
-        if may_be_disk_full(error) and self._reserve.is_out_of_reach():
+        """SQLite's error as one of ours; a lack of space does not always call itself so.
+
+        Where space was missing just now, it may be there again before anybody can look.
+        """
+        if may_be_disk_full(error) and (self.disk_full or self._reserve.is_out_of_reach()):
             return no_space(self._path)
         return explain(self._path, error)
 
@@ -312,6 +333,8 @@ class Writer:
                 return self.fail(explain(self._path, error))
             done = False
             log.warning("checkpoint put off: %s", error)
+        if done:
+            self._log_size = SHORTEST_LOG
         # A reader that is in the way is over soon.
         self._cut_after = 0.0 if done else monotonic() + _CUT_AGAIN_SECONDS
 
