@@ -77,12 +77,14 @@ static void wait_for(int64_t milliseconds)
 static int fate(void)
 {
     int64_t number = __atomic_fetch_add(&control->seen, 1, __ATOMIC_SEQ_CST);
-    if (control->milliseconds > 0)
-        wait_for(control->milliseconds);
-    if (control->error == 0 || number < control->from || number >= control->until)
-        return 0;
-    __atomic_fetch_add(&control->failed, 1, __ATOMIC_SEQ_CST);
-    return (int)control->error;
+    /* Decided before it waits: what is asked for meanwhile is meant for other calls. */
+    int64_t milliseconds = control->milliseconds;
+    int error = number >= control->from && number < control->until ? (int)control->error : 0;
+    if (error != 0)
+        __atomic_fetch_add(&control->failed, 1, __ATOMIC_SEQ_CST);
+    if (milliseconds > 0)
+        wait_for(milliseconds);
+    return error;
 }
 
 static int fate_of_file(int kind, int file)

@@ -155,7 +155,8 @@ def explain(path: Path, error: Exception) -> StoreError:
         return DamagedDatabase(
             f"{path} is damaged ({error}); keep it, restore a backup, run `jobqueued doctor`"
         )
-    return (StoreUnavailable if is_fatal(error) else StoreError)(f"{path}: {error}")
+    name = getattr(error, "sqlite_errorname", "")
+    return (StoreUnavailable if is_fatal(error) else StoreError)(f"{path}: {error} ({name})")
 
 
 class Readers:
