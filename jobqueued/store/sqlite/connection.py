@@ -155,7 +155,7 @@ def explain(path: Path, error: Exception) -> StoreError:
         return DamagedDatabase(
             f"{path} is damaged ({error}); keep it, restore a backup, run `jobqueued doctor`"
         )
-    name = getattr(error, "sqlite_errorname", "")
+    name = getattr(error, "sqlite_errorname", type(error).__name__)
     return (StoreUnavailable if is_fatal(error) else StoreError)(f"{path}: {error} ({name})")
 
 
