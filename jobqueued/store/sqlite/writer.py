@@ -240,19 +240,20 @@ class Writer:
             self._group = calls
             self.busy_since = began = monotonic()
             group = self._write(connection, calls)
+            self.busy_since = None
             self.commits += 1
             self.commit_seconds += monotonic() - began
             self._loop.call_soon_threadsafe(self._written, calls, group)
             if group.fatal or group.disk_full or not self._copy_log(connection, group.log_bytes):
                 break
             is_long = group.log_bytes >= LONGEST_LOG and began >= self._cut_after
-        self.busy_since = None
         return is_long
 
     def _copy_log(self, connection: sqlite3.Connection, size: int) -> bool:
         """Copy the log into the file if it has grown; False when the disk failed."""
         if size <= self._log_size:
             return True
+        self.busy_since = monotonic()
         try:
             connection.execute("PRAGMA wal_checkpoint").fetchall()
         except sqlite3.Error as error:
@@ -260,6 +261,8 @@ class Writer:
             if is_fatal(error) and not isinstance(told, DiskFull):
                 self._loop.call_soon_threadsafe(self.fail, told)
                 return False
+        finally:
+            self.busy_since = None
         self._log_size = size
         return True
 
