@@ -143,13 +143,14 @@ async def refused(campaign: Campaign) -> None:
 async def slow(campaign: Campaign, disk: FaultyDisk) -> None:
     """Everything goes on, because many writes share a sync; no lease is lost."""
     disk.slow(Calls.SYNC, SYNC_MILLISECONDS)
-    before = await totals(campaign)
+    before, logged = await totals(campaign), len(campaign.daemon.log())
     await asyncio.sleep(3)
     after = await totals(campaign)
     syncs = disk.seen
     assert syncs >= 5
     assert after["submitted"] - before["submitted"] > syncs, "less than a job a sync"
-    assert after["leases_expired"] == before["leases_expired"]
+    # Not the leases elsewhere: a worker that an earlier fault killed may lose its own just now.
+    assert "lease lost" not in campaign.daemon.log()[logged:]
 
 
 async def totals(campaign: Campaign) -> Counter[str]:
