@@ -15,7 +15,7 @@ import pytest
 from jobqueued.client import BlockingClient, Client
 from jobqueued.worker import Worker
 from tests.cli.support import PATIENCE, environment
-from tests.worker.support import RemoteServing, in_state, working
+from tests.worker.support import RemoteServing, in_state, until, working
 
 
 async def test_a_stopped_worker_finishes_what_runs_and_takes_no_more(
@@ -27,10 +27,14 @@ async def test_a_stopped_worker_finishes_what_runs_and_takes_no_more(
         await gate.wait()
         return "done"
 
+    async def nobody_asks() -> bool:
+        return bool((await client.stats())["remote"]["waiting"] == 0)
+
     async with working(daemon, wait) as worker:
         first = await client.submit("task")
         await in_state(client, first.id, "processing")
         worker.stop()
+        await until(nobody_asks)
         second = await client.submit("task")
         gate.set()
         assert (await client.wait(first.id, PATIENCE)).result == "done"
@@ -133,8 +137,7 @@ async def test_a_stop_loses_no_job_that_is_on_its_way(
             await asyncio.sleep(number / 5000)
             worker.stop()
             ids.append((await submitting).id)
-    jobs = [await client.get(job_id) for job_id in ids]
-    assert {job.status for job in jobs} <= {"completed", "pending"}
+    jobs = [await in_state(client, job_id, "completed", "pending") for job_id in ids]
     assert {job.failures for job in jobs} == {0}
     async with working(daemon, note, kind="short"):
         assert {(await client.wait(one, PATIENCE)).status for one in ids} == {"completed"}
