@@ -26,14 +26,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from jobqueued import daemon
 from jobqueued.cli.main import main
 from jobqueued.engine.attempt import Attempts
 from jobqueued.executors.launcher_link import LauncherLink
 from jobqueued.model.job import Job, Lease
-from jobqueued.store.interface import Settlement
 from jobqueued.store.sqlite import leases, store, writer
 from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
@@ -210,10 +207,8 @@ def without_fencing() -> None:
     """Let anybody end an attempt, whoever holds the lease."""
 
     def settle_any(original: Any) -> Any:
-        def settle(tx: Transaction, settlements: list[Settlement]) -> Any:
-            held = [current_lease(tx.execute, one.lease.job_id) or one.lease for one in settlements]
-            pairs = zip(settlements, held, strict=True)
-            return original(tx, [replace(one, lease=lease) for one, lease in pairs])
+        def settle(tx: Transaction, endings: list[leases.Ending]) -> Any:
+            return original(tx, [under_current_lease(tx, one) for one in endings])
 
         return settle
 
@@ -226,6 +221,16 @@ def without_fencing() -> None:
 
     wrap(writer, "settle", settle_any)
     wrap(leases, "read_held_under", hold_any)
+
+
+def under_current_lease(tx: Transaction, ending: leases.Ending) -> leases.Ending:
+    """The same end, of whichever attempt the job is in now."""
+    row = tx.execute("SELECT id FROM jobs WHERE seq = ?", (ending.key[0],)).fetchone()
+    lease = None if row is None else current_lease(tx.execute, row[0])
+    if lease is None:
+        return ending
+    seq, _, *rest = ending.job
+    return ending._replace(key=(ending.key[0], lease.attempt), job=(seq, lease.token, *rest))
 
 
 def current_lease(execute: Callable[..., sqlite3.Cursor], job_id: str) -> Lease | None:
