@@ -87,8 +87,7 @@ class Context:
         self.correlation_id, self.key, self.max_retries, self.priority, self.token, self.url = more
         self.created_at = EPOCH + timedelta(milliseconds=created_at)
         self.deadline = EPOCH + timedelta(milliseconds=deadline)
-        self._channel, self._job = channel, job
-        self._lock = threading.RLock()
+        self._channel, self._job, self._lock = channel, job, threading.RLock()
         self._progress: list[Any] = []
         self._reported = -PROGRESS_SECONDS
 
@@ -142,7 +141,7 @@ class Runner:
         self._function: Callable[..., Any] | None = None
         self._wants_context = False
         self._job = self._first_size = 0
-        self._cpu = usage()[0]
+        self._cpu, self._log = usage()[0], os.dup(2)
         self._last = self._calling = self._stopping = False
         self._loop: Any = None
         self._task: Any = None
@@ -168,8 +167,8 @@ class Runner:
         self._flush_c()
         before, (self._cpu, peak) = self._cpu, usage()
         cpu = round((self._cpu - before) * 1000)
-        head = ["ended", self._job, cpu, peak, self._last, is_unread(2), *words]
-        self._channel.send(head, result)
+        unread = fcntl.ioctl(self._log, termios.FIONREAD, bytes(4)) != bytes(4)
+        self._channel.send(["ended", self._job, cpu, peak, self._last, unread, *words], result)
 
     def _attempt(self, told: bytes, payload: bytes) -> tuple[list[Any], bytes]:
         try:
@@ -191,10 +190,8 @@ class Runner:
             value = decode(payload.decode())
         except (ValueError, RecursionError) as error:
             raise Unusable("fatal", f"this Python cannot read the payload: {error}") from None
-        arguments = [value]
-        if self._wants_context:
-            arguments.append(Context(self._channel, self._job, told, value))
-        answer = self._function(*arguments)
+        more = [Context(self._channel, self._job, told, value)] if self._wants_context else []
+        answer = self._function(value, *more)
         if answer is not None and hasattr(type(answer), "__await__"):
             return self._wait_for(answer)
         return answer
@@ -327,13 +324,6 @@ def flush() -> bool:
     return False
 
 
-def is_unread(pipe: int) -> bool:
-    """Whether there may be something in a pipe that nobody has taken out yet."""
-    with contextlib.suppress(OSError):
-        return fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) != bytes(4)
-    return True
-
-
 def write_traceback(error: BaseException) -> None:
     """Put it into the log of the job, whatever has become of `sys.stderr`."""
     flush()
@@ -399,8 +389,7 @@ def main() -> None:
     # The daemon is at standard input and output, the log of the job at standard error.
     channel = Channel(os.dup(0), os.dup(1))
     os.dup2(2, 1)
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     described, errors = channel.receive() or sys.exit()
     settings = json.loads(described)
     faulthandler.enable()
