@@ -389,7 +389,8 @@ def main() -> None:
     # The daemon is at standard input and output, the log of the job at standard error.
     channel = Channel(os.dup(0), os.dup(1))
     os.dup2(2, 1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     described, errors = channel.receive() or sys.exit()
     settings = json.loads(described)
     faulthandler.enable()

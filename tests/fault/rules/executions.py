@@ -47,16 +47,12 @@ def never_overlapping(evidence: Evidence) -> Iterator[str]:
                 yield f"{job_id} attempts {earlier.attempt} and {later.attempt}"
 
 
-RESUMING_SECONDS = 1.0
-"""Within which somebody begins what was on its way when the pause came."""
-
-
 def _was_paused(evidence: Evidence, earlier: Execution, later: Execution) -> bool:
     """Whether a lease ran out because somebody was paused: elsewhere nobody can end a process."""
     return earlier.kind in ELSEWHERE and any(
         fault.name.startswith("pause")
         and fault.began.monotonic <= later.started.monotonic
-        and fault.ended.monotonic + RESUMING_SECONDS >= earlier.started.monotonic
+        and fault.ended.monotonic >= earlier.started.monotonic
         for fault in evidence.history.faults
     )
 
