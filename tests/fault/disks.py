@@ -156,7 +156,7 @@ async def slow(campaign: Campaign, disk: FaultyDisk) -> None:
 
 async def no_lease_runs_out(campaign: Campaign) -> None:
     """Wait until those of workers that an earlier fault killed have all run out."""
-    seen, since = -1, 0.0
+    seen, since = -1, time.monotonic()
     async with asyncio.timeout(PATIENCE):
         while time.monotonic() - since <= SHORTEST_LEASE:
             expired = (await totals(campaign))["leases_expired"]
