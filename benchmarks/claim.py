@@ -11,11 +11,12 @@ from typing import TypeVar
 
 from benchmarks.support import Figure, Required, fresh_place, say
 from jobqueued import clock
+from jobqueued.model.control import Room
 from jobqueued.model.ids import IdMaker
 from jobqueued.model.job import Claimed, Job, Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Next
-from jobqueued.store.interface import Ask, Room, Settlement
+from jobqueued.store.interface import Ask, Settlement
 from jobqueued.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")

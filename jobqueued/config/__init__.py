@@ -15,7 +15,14 @@ from jobqueued.config.settings import (
     ShutdownSettings,
     StoreSettings,
 )
-from jobqueued.config.units import format_duration, format_size, parse_duration, parse_size
+from jobqueued.config.units import (
+    format_duration,
+    format_rate,
+    format_size,
+    parse_duration,
+    parse_rate,
+    parse_size,
+)
 from jobqueued.config.warn import warnings
 
 __all__ = [
@@ -36,11 +43,13 @@ __all__ = [
     "examine_config",
     "find_config",
     "format_duration",
+    "format_rate",
     "format_size",
     "load_config",
     "needs_restart",
     "parse_address",
     "parse_duration",
+    "parse_rate",
     "parse_size",
     "warnings",
 ]

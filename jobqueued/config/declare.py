@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from jobqueued.config.declare_handlers import CHOOSING_SETTINGS, REFINING_SETTINGS
-from jobqueued.config.kinds import Choice, Duration, FilePath, Name, Number, Size, Whole
+from jobqueued.config.kinds import (
+    Choice,
+    Duration,
+    FilePath,
+    Name,
+    Number,
+    PerTime,
+    Size,
+    Switch,
+    Whole,
+)
 from jobqueued.config.lists import Addresses
 from jobqueued.config.setting import EVERY_TYPE, POOL, TYPE, Setting
 from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
@@ -191,6 +201,48 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Whole(1, 1000),
         otherwise="no limit but the pool's",
         help="How many jobs of the type run at the same time, at most.",
+    ),
+    Setting(
+        sections=(TYPE,),
+        name="rate",
+        kind=PerTime("10000/s"),
+        otherwise="no limit",
+        help="How many jobs of the type may start in a time; at once one second's worth, or one.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="breaker",
+        kind=Switch(),
+        otherwise="on, as the four settings below say",
+        help="false: a type goes on whatever fails; true: it does not, whatever [defaults] say.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="breaker.error_rate",
+        kind=Number(0.01, 1.0),
+        default=0.8,
+        help="The share of attempts that must have failed for the breaker to open.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="breaker.window",
+        kind=Duration("1s", "24h"),
+        default="5m",
+        help="How far back attempts are looked at.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="breaker.min_attempts",
+        kind=Whole(1, 1_000_000),
+        default=20,
+        help="How many attempts must have ended within the window, fewer never open it.",
+    ),
+    Setting(
+        sections=EVERY_TYPE,
+        name="breaker.probe_every",
+        kind=Duration("100ms", "24h"),
+        default="60s",
+        help="How often one job is tried while the breaker is open; one that works closes it.",
     ),
     *REFINING_SETTINGS,
 )

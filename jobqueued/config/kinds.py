@@ -10,7 +10,8 @@ from typing import Any, Protocol
 import msgspec
 
 from jobqueued.config.faults import Invalid, did_you_mean, quoted, show
-from jobqueued.config.units import parse_duration, parse_size
+from jobqueued.config.units import parse_duration, parse_rate, parse_size
+from jobqueued.model.rate import Rate
 
 NOT_EXPANDED = ': "~" is not expanded, write the whole path'
 
@@ -91,6 +92,28 @@ class Size(msgspec.Struct, frozen=True):
 
     def read(self, value: object, base: Path) -> int:
         return _quantity(self, value, "64KiB", parse_size)
+
+
+class PerTime(msgspec.Struct, frozen=True):
+    """A rate such as `"100/min"`; the highest is written the same way."""
+
+    most: str
+
+    @property
+    def accepts(self) -> str:
+        return f"a rate from 1/d to {self.most}"
+
+    def read(self, value: object, base: Path) -> Rate:
+        if not isinstance(value, str):
+            hint = ': write it in quotes and with its unit, such as "100/min"'
+            raise unlike(self, value, hint)
+        try:
+            rate, most = parse_rate(value), parse_rate(self.most)
+        except ValueError as error:
+            raise Invalid(((), f"{quoted(value)} {error}")) from None
+        if rate.count * most.per > most.count * rate.per:
+            raise unlike(self, value)
+        return rate
 
 
 class Switch(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ from jobqueued.config.settings import (
     ShutdownSettings,
     StoreSettings,
 )
+from jobqueued.model.control import Breaker
 from jobqueued.model.errors import ConfigError
 from jobqueued.model.job_type import JobType
 from jobqueued.model.retry import Backoff
@@ -140,7 +141,10 @@ def _fill_places(reader: Reader, fixed: dict[str, Values], environment: Mapping[
 
 def _complete(defaults: Values, own: Values) -> Values:
     """The settings of a type, with those of `[defaults]` and ours where it sets none."""
-    joined = {"env": defaults.get("env", {}) | own.get("env", {})}
+    joined: Values = {"env": defaults.get("env", {}) | own.get("env", {})}
+    if any(name.startswith("breaker.") for name in own):
+        # To say how the breaker of a type works is to want one.
+        joined["breaker"] = True
     return defaults_of(TYPE) | defaults | own | joined
 
 
@@ -155,6 +159,19 @@ def _job_type(name: str, kind: str, values: Values, secrets: tuple[bytes, ...]) 
         backoff=_backoff(values),
         lease=values["lease"],
         max_running=values.get("max_running"),
+        rate=values.get("rate"),
+        breaker=_breaker(values),
+    )
+
+
+def _breaker(values: Values) -> Breaker | None:
+    if not values.get("breaker", True):
+        return None
+    return Breaker(
+        error_rate=values["breaker.error_rate"],
+        window=values["breaker.window"],
+        min_attempts=values["breaker.min_attempts"],
+        probe_every=values["breaker.probe_every"],
     )
 
 

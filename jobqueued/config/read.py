@@ -90,7 +90,8 @@ class Reader:
             hint = _split(keys, value) or _elsewhere(key, settings) or did_you_mean(key, known)
             self.fault(keys, f"unknown key{hint or ': known here are ' + ', '.join(known)}")
             return {}
-        if name not in settings:
+        is_table = isinstance(value, dict) and any(each.startswith(f"{name}.") for each in settings)
+        if name not in settings or is_table:
             return self._table(keys, value, settings, f"{name}.")
         return self._value(keys, value, settings[name])
 

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Iterable
 
 from jobqueued import clock
 from jobqueued.config import Config
-from jobqueued.engine.limits import rooms
 from jobqueued.engine.part import Part
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.running import Running
 from jobqueued.engine.workers import Pool
-from jobqueued.executors.interface import Executor, Task
+from jobqueued.executors.interface import Task
 from jobqueued.executors.output import Output
+from jobqueued.model.control import Room
 from jobqueued.model.job import Claimed
 from jobqueued.model.job_type import JobType
 from jobqueued.store.interface import Ask
+
+
+class OpenTypes:
+    """The types that have jobs pending and that no gate holds at one moment."""
+
+    def __init__(self, shared: Shared, now: int) -> None:
+        self.next_at: int | None = None
+        """When the first of the gates that were met opens by itself."""
+        self._shared = shared
+        self._now = now
+
+    def rooms(self, names: Iterable[str], lease: int | None = None) -> dict[str, Room]:
+        """Those of the named types, and their room."""
+        gates = self._shared.gates
+        return {name: gates.room(name, lease) for name in names if self._is_open(name)}
+
+    def _is_open(self, name: str) -> bool:
+        if self._shared.store.counts.of(name, "pending") <= 0:
+            return False
+        gate = self._shared.gates.first(name, self._now)
+        if gate is not None and gate.until is not None:
+            self.next_at = min(gate.until, self.next_at or gate.until)
+        return gate is None
 
 
 class Dispatcher(Part):
@@ -24,11 +47,8 @@ class Dispatcher(Part):
 
     name = "dispatcher"
 
-    def __init__(
-        self, shared: Shared, pools: dict[str, Pool], executors: dict[str, Executor]
-    ) -> None:
+    def __init__(self, shared: Shared, pools: dict[str, Pool]) -> None:
         super().__init__()
-        self._executors = executors
         self._shared = shared
         self._pools = pools
         self._turns = dict.fromkeys(pools, 0)
@@ -49,27 +69,21 @@ class Dispatcher(Part):
         await self._shared.remote.take_back()
         if self._shared.draining or not self._is_anybody_idle():
             return None
-        resting = self.resting()
-        self._ask(self._shared.config, resting)
-        return min(resting.values(), default=None)
+        if self._shared.gates.is_clock_set_back(clock.now()):
+            await self._shared.store.follow_clock(clock.now())
+        return self._ask(self._shared.config)
 
     def _is_anybody_idle(self) -> bool:
         """Most wake-ups find everybody at work; who becomes idle wakes us again."""
         return len(self._shared.remote) > 0 or any(pool.idle for pool in self._pools.values())
 
-    def resting(self) -> dict[str, int]:
-        """The types whose jobs are better not begun now, and until when."""
-        found = {}
-        for name, job_type in self._shared.config.types.items():
-            executor = self._executors.get(job_type.handler.kind)
-            until = None if executor is None else executor.resting_until(job_type.handler)
-            if until is not None:
-                found[name] = until
-        return found
+    def _ask(self, config: Config) -> int | None:
+        """Ask for everybody who is idle; who becomes idle later need not wait for the answer.
 
-    def _ask(self, config: Config, resting: Collection[str]) -> None:
-        """Ask for everybody who is idle; who becomes idle later need not wait for the answer."""
-        here, there = self._asks(config, resting), self._shared.remote.asks(config)
+        When the first gate opens by itself that held somebody up.
+        """
+        open_types = OpenTypes(self._shared, clock.now())
+        here, there = self._asks(config, open_types), self._shared.remote.asks(open_types)
         if here or there:
             for ask in here:
                 self._pools[ask.pool].reserve(ask.workers)
@@ -79,6 +93,7 @@ class Dispatcher(Part):
             )
             self._claims.add(claim)
             claim.add_done_callback(self._claims.discard)
+        return open_types.next_at
 
     async def _answer(
         self, asked_in: int, config: Config, here: list[Ask], there: list[Ask]
@@ -113,13 +128,11 @@ class Dispatcher(Part):
     def _turn(self, pool: str, number: int) -> None:
         self._turns[pool] = self._turns.get(pool, 0) + number
 
-    def _asks(self, config: Config, resting: Collection[str]) -> list[Ask]:
+    def _asks(self, config: Config, open_types: OpenTypes) -> list[Ask]:
         asks = []
-        counts = self._shared.store.counts
         for name, pool in self._pools.items():
             if pool.idle and name in config.pools:
-                settings, ending = config.pools[name], self._shared.running.ending
-                found = rooms(config, name, settings, counts, resting=resting, ending=ending)
+                found = open_types.rooms(self._shared.gates.types_of(name))
                 if found:
                     asks.append(Ask(name, tuple(pool.idle), found, self._turns.get(name, 0)))
         return asks

@@ -69,6 +69,7 @@ class Intake:
                 continue
             job = submitted.job
             shared.meter.count("submitted")
+            shared.recent.count(job.type, "submitted")
             if job.status is Status.PENDING:
                 shared.dispatcher.wake()
             else:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from jobqueued.config import Config
 from jobqueued.engine.deadlines import Deadlines
 from jobqueued.engine.meter import Meter
+from jobqueued.engine.recent import Recent
 from jobqueued.engine.running import Changes, RunningJobs
 from jobqueued.store.interface import Store
 
 if TYPE_CHECKING:
+    from jobqueued.engine.breakers import Breakers
     from jobqueued.engine.dispatcher import Dispatcher
+    from jobqueued.engine.gates import Gates
     from jobqueued.engine.keeper import Keeper
     from jobqueued.engine.promoter import Promoter
     from jobqueued.engine.reaper import Reaper
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 class Shared:
     """Handed to every part; the parts themselves are filled in by the service."""
 
+    gates: Gates
+    breakers: Breakers
     dispatcher: Dispatcher
     promoter: Promoter
     keeper: Keeper
@@ -36,6 +41,7 @@ class Shared:
         self.deadlines = Deadlines()
         self.changes = Changes()
         self.meter = Meter()
+        self.recent = Recent()
         self.draining = False
         self.claiming = 0
         """How many claims are under way: on disk may be jobs of which nothing runs yet."""

@@ -93,7 +93,8 @@ class Reaper(Part):
             tokens = {job.lease.token for job in held}
             ended = await asyncio.to_thread(end_leftovers, tokens)
             reason = "the daemon died while this attempt ran"
-            await self._settler.settle([(job, _lost(job, reason)) for job in held])
+            lost = [(job, _lost(job, reason)) for job in held]
+            await self._settler.settle(lost, handlers_fault=False)
             log.warning("%d jobs of the last daemon taken up, %d processes ended", len(held), ended)
         return len(held)
 

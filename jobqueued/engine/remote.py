@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from jobqueued import clock
-from jobqueued.config import Config
-from jobqueued.engine.limits import remote_rooms
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.settle import Settler
 from jobqueued.model.errors import Draining
@@ -18,6 +17,9 @@ from jobqueued.model.job import Claimed, Held, Progress
 from jobqueued.model.outcome import DAMAGED_PAYLOAD, Outcome, OutcomeKind
 from jobqueued.model.submission import Beat, BeatAnswer, Poll, Report
 from jobqueued.store.interface import Ask
+
+if TYPE_CHECKING:
+    from jobqueued.engine.dispatcher import OpenTypes
 
 _ANSWER_SECONDS = 5.0
 """For those who do not want to wait: how long finding out may take."""
@@ -57,12 +59,18 @@ class Remote:
         self._settler = settler
         self._numbers = itertools.count(1)
         self._pollers: dict[str, Poller] = {}
+        self._wanted: Counter[str] = Counter()
+        """How many workers wait for jobs of each type."""
         self._turns = 0
         self._unclaimed: list[Claimed] = []
         """Claimed for somebody who had hung up by then."""
 
     def __len__(self) -> int:
         return len(self._pollers)
+
+    def waits_for(self, job_type: str) -> bool:
+        """Whether any worker waits for jobs of a type."""
+        return self._wanted[job_type] > 0
 
     async def lease(self, poll: Poll) -> list[Claimed]:
         """Jobs for a worker: at once when there are any, else when they come."""
@@ -72,6 +80,7 @@ class Remote:
             f"remote-{next(self._numbers)}", poll, asyncio.get_running_loop().create_future()
         )
         self._pollers[poller.pool] = poller
+        self._wanted.update(poll.types)
         self._shared.dispatcher.wake()
         try:
             async with asyncio.timeout(poll.wait / 1000 or _ANSWER_SECONDS):
@@ -83,6 +92,7 @@ class Remote:
             raise
         finally:
             del self._pollers[poller.pool]
+            self._wanted.subtract(poll.types)
             poller.answer.cancel()
 
     def hand_back(self, jobs: Sequence[Claimed]) -> None:
@@ -95,14 +105,14 @@ class Remote:
         for poller in self._pollers.values():
             poller.give([])
 
-    def asks(self, config: Config) -> list[Ask]:
+    def asks(self, open_types: OpenTypes) -> list[Ask]:
         """What the waiting workers could be given."""
         asks = []
         for pool, poller in self._pollers.items():
             if poller.is_asked_for:
                 continue
             poll = poller.poll
-            found = remote_rooms(config, poll.types, poll.lease, self._shared.store.counts)
+            found = open_types.rooms(self._remote(poll.types), poll.lease)
             if found and not poller.answer.done():
                 poller.is_asked_for = True
                 workers = (poll.worker,) * poll.most
@@ -110,6 +120,11 @@ class Remote:
             elif not poll.wait:
                 poller.give([])
         return asks
+
+    def _remote(self, names: Sequence[str]) -> list[str]:
+        """Those still run by remote workers: a reload may have come since they were asked for."""
+        types = self._shared.config.types
+        return [name for name in names if name in types and types[name].handler.kind == "remote"]
 
     def release(self, asks: Sequence[Ask]) -> None:
         """The claim is over: who waits on can be asked for again."""

@@ -10,7 +10,10 @@ from contextlib import suppress
 from jobqueued import __version__, clock
 from jobqueued.config import Config
 from jobqueued.engine.attempt import Attempts
+from jobqueued.engine.breakers import Breakers
+from jobqueued.engine.controls import Controls, TypeState
 from jobqueued.engine.dispatcher import Dispatcher
+from jobqueued.engine.gates import Gates
 from jobqueued.engine.intake import Intake
 from jobqueued.engine.keeper import Keeper
 from jobqueued.engine.part import Part
@@ -55,7 +58,10 @@ class Engine:
         self.pools: dict[str, Pool] = {}
         self._fit_pools()
         self._executors = executors
-        shared.dispatcher = Dispatcher(shared, self.pools, executors)
+        shared.gates = Gates(shared, self.pools, executors)
+        shared.breakers = Breakers(shared)
+        self.controls = Controls(shared)
+        shared.dispatcher = Dispatcher(shared, self.pools)
         shared.promoter = Promoter(shared)
         shared.keeper = Keeper(shared)
         shared.reaper = Reaper(shared, settler)
@@ -310,9 +316,8 @@ class Engine:
         """What `jobqueued status` shows."""
         now = clock.now()
         counts = self.store.counts
-        by_type = counts.by_type()
         oldest = await self.store.oldest_pending()
-        meter, resting = self.shared.meter, self.shared.dispatcher.resting()
+        meter = self.shared.meter
         return {
             "version": __version__,
             "pid": os.getpid(),
@@ -322,13 +327,7 @@ class Engine:
             "reasons": self.unready_reasons(),
             "draining": self.shared.draining,
             "counts": {status: counts.by_status().get(status, 0) for status in Status},
-            "types": {
-                name: {
-                    "counts": by_type.get(name, {}),
-                    "resting_until": clock.rfc3339(resting[name]) if name in resting else None,
-                }
-                for name in sorted({*self.config.types, *by_type})
-            },
+            "types": {state.name: self._figures(state) for state in self.controls.all()},
             "pools": {
                 name: {"workers": pool.workers, "busy": pool.busy}
                 for name, pool in self.pools.items()
@@ -340,6 +339,17 @@ class Engine:
             "totals": dict(meter.totals),
             "errors": {part.name: part.errors for part in self.parts},
             "store": self.store.figures(),
+        }
+
+    def _figures(self, state: TypeState) -> dict[str, object]:
+        resting = None
+        if state.job_type is not None:
+            resting = self.shared.gates.resting_until(state.job_type)
+        return {
+            "counts": state.counts,
+            "paused": state.control.paused_at is not None,
+            "breaker": state.breaker,
+            "resting_until": None if resting is None else clock.rfc3339(resting),
         }
 
 

@@ -10,7 +10,7 @@ from jobqueued import clock
 from jobqueued.engine.parts import Shared
 from jobqueued.model.job import WAITING, Claimed, Held, Lease, Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
-from jobqueued.model.retry import Backoff, after_attempt
+from jobqueued.model.retry import FAILURES, Backoff, after_attempt
 from jobqueued.store.interface import Settlement
 
 log = logging.getLogger("jobqueued.engine")
@@ -22,18 +22,25 @@ class Settler:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def settle(self, ended: Sequence[tuple[Claimed | Held, Outcome]]) -> list[bool]:
-        """End attempts; False where the lease was lost and nothing was changed."""
+    async def settle(
+        self, ended: Sequence[tuple[Claimed | Held, Outcome]], *, handlers_fault: bool = True
+    ) -> list[bool]:
+        """End attempts; False where the lease was lost and nothing was changed.
+
+        What is not the handlers' fault has no part in whether their type's breaker opens.
+        """
         if not ended:
             return []
         settlements = [self._decide(job, outcome) for job, outcome in ended]
         statuses = await self._shared.store.settle(settlements)
-        for (job, _), settlement, status in zip(ended, settlements, statuses, strict=True):
+        for (job, outcome), settlement, status in zip(ended, settlements, statuses, strict=True):
             self._shared.deadlines.forget(job.lease.token)
-            if status is not None:
-                self._announce(job, settlement, status)
-            else:
+            if status is None:
                 self._refuse(settlement.lease)
+                continue
+            self._announce(job, settlement, status)
+            if handlers_fault:
+                await self._shared.breakers.heed(job, outcome)
         # What has ended leaves room for another.
         self._shared.dispatcher.wake()
         return [status is not None for status in statuses]
@@ -71,7 +78,11 @@ class Settler:
         else:
             shared.meter.count(str(status))
             shared.retention.finished()
-        if outcome.kind is not OutcomeKind.COMPLETED:
+        if outcome.kind in FAILURES:
+            shared.recent.count(job.type, "failed")
+        if outcome.kind is OutcomeKind.COMPLETED:
+            shared.recent.completed(job.type, settlement.at - job.started_at)
+        else:
             log.info(
                 "job %s (%s) attempt %d %s, now %s: %s",
                 job.lease.job_id,

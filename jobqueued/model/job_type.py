@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from jobqueued.model.control import Breaker
+from jobqueued.model.rate import Rate
 from jobqueued.model.retry import Backoff
 
 
@@ -96,3 +98,5 @@ class JobType(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff = Backoff()
     lease: int = 60_000
     max_running: int | None = None
+    rate: Rate | None = None
+    breaker: Breaker | None = Breaker()

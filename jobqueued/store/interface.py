@@ -8,18 +8,12 @@ from typing import Protocol
 
 import msgspec
 
+from jobqueued.model.control import Control, Room
 from jobqueued.model.errors import StoreError
 from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
 from jobqueued.model.outcome import Outcome
 from jobqueued.model.retry import Next
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
-
-
-class Room(msgspec.Struct, frozen=True):
-    """How many jobs of a type may run at once, and how long their leases run."""
-
-    most: int
-    lease: int
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -76,6 +70,10 @@ class Store(Protocol):
         """Exact as of the last commit."""
 
     @property
+    def controls(self) -> Mapping[str, Control]:
+        """What holds types, as of the last commit; those with nothing on disk are left out."""
+
+    @property
     def disk_full(self) -> bool:
         """Whether submissions are refused until there is space again."""
 
@@ -126,6 +124,21 @@ class Store(Protocol):
 
     async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
         """Hand pending jobs to idle workers, best first."""
+
+    async def pause(self, job_type: str, by: str, note: str | None, now: int) -> None:
+        """Start no more jobs of a type; a pause that holds already stays as it is."""
+
+    async def resume(self, job_type: str) -> None:
+        """Start jobs of a type again."""
+
+    async def open_breaker(self, job_type: str, reason: str, now: int, probe_at: int) -> bool:
+        """Start no more of a type than a probe; False where its breaker is open already."""
+
+    async def close_breaker(self, job_type: str, since: int) -> bool:
+        """Start all jobs of a type again; False where it is not that opening any more."""
+
+    async def follow_clock(self, now: int) -> None:
+        """The clock was set back: nobody waits for what is yet to come again."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
         """End attempts; the status each job has now, None where the lease was lost.

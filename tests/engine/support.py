@@ -15,9 +15,10 @@ from jobqueued.engine.running import Running
 from jobqueued.engine.service import Engine
 from jobqueued.executors.interface import Task
 from jobqueued.executors.output import Output
+from jobqueued.model.control import Room
 from jobqueued.model.job import Claimed, Job, Status
 from jobqueued.model.submission import Submission
-from jobqueued.store.interface import Ask, Room
+from jobqueued.store.interface import Ask
 
 PATIENCE = 15.0
 """Seconds within which everything these tests wait for has happened."""

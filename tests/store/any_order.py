@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from jobqueued.model.control import Room
 from jobqueued.model.job import TERMINAL, TRANSITIONS, WAITING, Claimed, Job, Progress, Status
-from jobqueued.store.interface import Ask, Retained, Room, Settlement
+from jobqueued.store.interface import Ask, Retained, Settlement
 from jobqueued.store.sqlite.store import SqliteStore
 from tests.store.support import KINDS, NOW, ending, lanes_in, new_job
 

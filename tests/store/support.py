@@ -11,11 +11,12 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from jobqueued.model.control import Room
 from jobqueued.model.ids import IdMaker
 from jobqueued.model.job import Claimed, Job, Status, first_status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Next
-from jobqueued.store.interface import Ask, Room, Settlement, Store
+from jobqueued.store.interface import Ask, Settlement, Store
 from jobqueued.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).parents[2]

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from jobqueued.model.control import Room
 from jobqueued.model.errors import DamagedDatabase, JobqueuedError
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import Claimed, Job, Status
 from jobqueued.model.submission import JobQuery
-from jobqueued.store.interface import Ask, Room, Store
+from jobqueued.store.interface import Ask, Store
 from jobqueued.store.sqlite.store import SqliteStore
 from tests.store.support import (
     DAY,

@@ -167,6 +167,9 @@ def test_a_change_goes_straight_to_its_row(database: Recording, name: str) -> No
 
 def transaction(database: sqlite3.Connection) -> tuple[Transaction, JobCounts]:
     counts = JobCounts.read(database)
+    if isinstance(database, Recording):
+        # A daemon does this once, at its start.
+        database.ran = []
     return Transaction(database, counts), counts
 
 
@@ -211,7 +214,7 @@ def next_times(database: sqlite3.Connection) -> object:
     "work", [claim, settle, submit, promote, expire, forget, next_times], ids=lambda f: f.__name__
 )
 def test_what_the_engine_does_all_day_never_walks_the_jobs(database: Recording, work: Work) -> None:
-    steps = [step for step in plans(database, work) if "SCAN counts" not in step]
+    steps = plans(database, work)
     assert steps
     assert walks(steps) == []
 

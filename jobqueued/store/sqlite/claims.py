@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 from jobqueued.model.errors import DamagedDatabase
 from jobqueued.model.job import Claimed, Job, Lease, Status
 from jobqueued.store.interface import Ask
+from jobqueued.store.sqlite.controls import charge, room_left
 from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.jobs import is_intact, read_jobs_at
 from jobqueued.store.sqlite.queries import SQL
@@ -57,7 +59,7 @@ class Lanes:
     def __init__(self, tx: Transaction, ask: Ask, now: int, taken: Set[int]) -> None:
         self._tx = tx
         self._limit = len(ask.workers)
-        left = {name: room.most - tx.running(name) for name, room in ask.rooms.items()}
+        left = {name: room_left(tx, name, room, now) for name, room in ask.rooms.items()}
         self._room = {name: count for name, count in left.items() if count > 0}
         self._running = {name: tx.running(name) for name in self._room}
         self._passed_over = tx.counts.damaged | taken
@@ -135,6 +137,7 @@ def _choose(tx: Transaction, ask: Ask, now: int, taken: Set[int]) -> list[Chosen
         lanes.started(job_type)
         tx.moved(job_type, priority, Status.PENDING, Status.PROCESSING)
         chosen.append(Chosen(head[0], job_type, priority, worker, ask, now))
+    charge(tx, ask.rooms, Counter(one.type for one in chosen), now)
     return chosen
 
 

@@ -1,24 +1,33 @@
-"""How many jobs there are of each type, status and priority."""
+"""How many jobs there are of each type, status and priority, and what holds the types."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import starmap
 from typing import Any
 
+import msgspec
+
+from jobqueued.model.control import OPEN_TO_ALL, Control
 from jobqueued.model.job import WAITING
 from jobqueued.store.sqlite.queries import SQL, run_many
 
 Row = tuple[Any, ...]
 Lane = tuple[str, str, int]
 Delta = dict[Lane, int]
+Controls = dict[str, Control]
 
 
 class JobCounts:
-    """One side's copy of the counts; the writer's thread and the event loop each have their own."""
+    """One side's copy of the counts; the writer's thread and the event loop each have their own.
 
-    def __init__(self, lanes: Delta) -> None:
+    `controls` are the types that something holds, or once did.
+    """
+
+    def __init__(self, lanes: Delta, controls: Controls | None = None) -> None:
         self._lanes = lanes
+        self.controls = controls or {}
         self._types: dict[tuple[str, str], int] = {}
         for (job_type, status, _), n in lanes.items():
             self._types[job_type, status] = self._types.get((job_type, status), 0) + n
@@ -29,12 +38,14 @@ class JobCounts:
     @classmethod
     def read(cls, connection: sqlite3.Connection) -> JobCounts:
         rows = connection.execute(SQL["read_counts"]).fetchall()
-        return cls({(t, s, p): n for t, s, p, n in rows if n})
+        controls = connection.execute(SQL["read_controls"]).fetchall()
+        return cls({(t, s, p): n for t, s, p, n in rows if n}, dict(starmap(_control, controls)))
 
     def copy(self) -> JobCounts:
-        return JobCounts(dict(self._lanes))
+        return JobCounts(dict(self._lanes), dict(self.controls))
 
-    def apply(self, delta: Delta) -> None:
+    def apply(self, delta: Delta, controls: Controls) -> None:
+        self.controls.update(controls)
         for lane, change in delta.items():
             self._lanes[lane] = self._lanes.get(lane, 0) + change
             key = lane[:2]
@@ -69,12 +80,14 @@ class JobCounts:
 
 
 class Transaction:
-    """A write under way: the connection, and what it does to the counts."""
+    """A write under way: the connection, and what it does to the counts and controls."""
 
     def __init__(self, connection: sqlite3.Connection, counts: JobCounts) -> None:
         self.execute = connection.execute
         self.counts = counts
         self.delta: Delta = {}
+        self.controls: Controls = {}
+        """What holds types from now on, where that is something else."""
 
     def many(self, name: str, rows: Sequence[Row]) -> list[Row]:
         """A statement for many rows at once; what it returns of them, in any order."""
@@ -101,8 +114,23 @@ class Transaction:
         )
         return self.counts.of(job_type, "processing") + changed
 
-    def write_counts(self) -> None:
-        """Last of all: put on disk what changed in the counts."""
+    def control(self, job_type: str) -> Control:
+        """What holds a type, after all that was done so far."""
+        changed = self.controls.get(job_type)
+        return changed or self.counts.controls.get(job_type, OPEN_TO_ALL)
+
+    def put_control(self, job_type: str, control: Control) -> None:
+        """Note what holds a type from now on."""
+        if control != self.control(job_type):
+            self.controls[job_type] = control
+
+    def finish(self) -> None:
+        """Last of all: put on disk what changed in the counts and controls."""
+        self._write_counts()
+        for job_type, control in self.controls.items():
+            self.execute(SQL["put_control"], (job_type, *msgspec.structs.astuple(control)))
+
+    def _write_counts(self) -> None:
         rows = [(*lane, change) for lane, change in self.delta.items() if change]
         # A negative change must meet its row first, or CHECK (n >= 0) refuses the insert.
         for row in rows:
@@ -111,3 +139,7 @@ class Transaction:
 
     def _lower(self, row: tuple[str, str, int, int]) -> bool:
         return self.execute(SQL["lower_count"], (row[3], *row[:3])).rowcount == 1
+
+
+def _control(job_type: str, *values: Any) -> tuple[str, Control]:
+    return job_type, Control(**dict(zip(Control.__struct_fields__, values, strict=True)))

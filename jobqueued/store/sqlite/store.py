@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from jobqueued.model.control import Control
 from jobqueued.model.errors import DiskFull, KeyReused, StoreError
 from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Retained, Settlement
-from jobqueued.store.sqlite import due, jobs, leases, retention
+from jobqueued.store.sqlite import controls, due, jobs, leases, retention
 from jobqueued.store.sqlite.claims import Wish, claimed
 from jobqueued.store.sqlite.connection import (
     SQLITE_ERRORS,
@@ -94,6 +95,10 @@ class SqliteStore:
     @property
     def counts(self) -> JobCounts:
         return self.writer.counts
+
+    @property
+    def controls(self) -> Mapping[str, Control]:
+        return self.counts.controls
 
     @property
     def disk_full(self) -> bool:
@@ -179,6 +184,23 @@ class SqliteStore:
 
     async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
         return [claimed(taken) for taken in await self.writer.claim(Wish(asks, now))]
+
+    async def pause(self, job_type: str, by: str, note: str | None, now: int) -> None:
+        await self._write(lambda tx: controls.pause(tx, job_type, by, note, now), essential=False)
+
+    async def resume(self, job_type: str) -> None:
+        await self._write(lambda tx: controls.resume(tx, job_type), essential=False)
+
+    async def open_breaker(self, job_type: str, reason: str, now: int, probe_at: int) -> bool:
+        return await self._write(
+            lambda tx: controls.open_breaker(tx, job_type, reason, now, probe_at)
+        )
+
+    async def close_breaker(self, job_type: str, since: int) -> bool:
+        return await self._write(lambda tx: controls.close_breaker(tx, job_type, since))
+
+    async def follow_clock(self, now: int) -> None:
+        await self._write(lambda tx: controls.follow_clock(tx, now), essential=False)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
         return await self.writer.settle([leases.ending(one) for one in settlements])

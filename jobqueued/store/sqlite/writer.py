@@ -29,7 +29,7 @@ from jobqueued.store.sqlite.connection import (
     may_be_disk_full,
     no_space,
 )
-from jobqueued.store.sqlite.counts import Delta, JobCounts, Transaction
+from jobqueued.store.sqlite.counts import Controls, Delta, JobCounts, Transaction
 from jobqueued.store.sqlite.files import Reserve
 from jobqueued.store.sqlite.jobs import insert
 from jobqueued.store.sqlite.late_sync import LateSync
@@ -68,6 +68,7 @@ class Group:
 
     results: list[Any]
     delta: Delta
+    controls: Controls
     disk_full: bool = False
     locked: bool = False
     fatal: StoreError | None = None
@@ -175,7 +176,7 @@ class Writer:
 
     def _written(self, calls: list[Call], group: Group) -> None:
         """Back in the event loop: everybody of a group gets an answer."""
-        self.counts.apply(group.delta)
+        self.counts.apply(group.delta, group.controls)
         if self._late_sync is not None:
             self._late_sync.written()
         self.locked = group.locked
@@ -272,7 +273,7 @@ class Writer:
         group.log_bytes, inode = _size_and_inode(self._wal)
         if self._wal_inode not in (0, inode):
             gone = StoreUnavailable(f"{self._wal} was deleted or replaced; restart")
-            return Group([], {}, fatal=gone)
+            return Group([], {}, {}, fatal=gone)
         self._wal_inode = inode
         return group
 
@@ -285,9 +286,9 @@ class Writer:
             result = self.explain(error) if isinstance(error, SQLITE_ERRORS) else error
             full, locked = isinstance(result, DiskFull), is_busy(error)
             if isinstance(result, StoreError) and is_fatal(error) and not full:
-                return Group([], {}, fatal=result)
+                return Group([], {}, {}, fatal=result)
             if len(calls) == 1 or locked:
-                return Group([result] * len(calls), {}, full, locked)
+                return Group([result] * len(calls), {}, {}, full, locked)
         return self._one_by_one(connection, calls)
 
     def explain(self, error: Exception) -> StoreError:
@@ -310,17 +311,18 @@ class Writer:
             for kind, some in groupby((call.work for call in calls), _kind)
             for result in kind(transaction, list(some))
         ]
-        transaction.write_counts()
+        transaction.finish()
         connection.execute("COMMIT")
-        self.thread_counts.apply(transaction.delta)
-        return Group(results, transaction.delta)
+        self.thread_counts.apply(transaction.delta, transaction.controls)
+        return Group(results, transaction.delta, transaction.controls)
 
     def _one_by_one(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
-        whole = Group([], {})
+        whole = Group([], {}, {})
         for call in calls:
             single = self._commit(connection, [call])
             whole.results += single.results
             whole.disk_full |= single.disk_full
+            whole.controls |= single.controls
             for lane, change in single.delta.items():
                 whole.delta[lane] = whole.delta.get(lane, 0) + change
             if single.fatal is not None:
