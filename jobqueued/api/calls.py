@@ -82,11 +82,16 @@ class Call(msgspec.Struct):
         """The body of the request, which must be JSON."""
         return read_json_body(self.request, self.engine.config.server.max_body)
 
+    async def fields(self, known: Fields) -> dict[str, Any]:
+        """The fields in the body of an action, which may be left out."""
+        faults = Faults()
+        values = read_fields(read_optional_object(await self.body()), known, faults)
+        faults.raise_any()
+        return values
+
     async def no_fields(self) -> None:
         """The body of an action: none, or an object without fields."""
-        faults = Faults()
-        read_fields(read_optional_object(await self.body()), _NO_FIELDS, faults)
-        faults.raise_any()
+        await self.fields(_NO_FIELDS)
 
 
 Handler = Callable[[Call], Awaitable[web.StreamResponse]]

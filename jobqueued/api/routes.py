@@ -6,7 +6,19 @@ from typing import Any
 
 import msgspec
 
-from jobqueued.api import batches, health, jobs, leases, logs, queries, submissions, wire, work
+from jobqueued.api import (
+    batches,
+    health,
+    jobs,
+    leases,
+    logs,
+    queries,
+    submissions,
+    types,
+    wire,
+    wire_types,
+    work,
+)
 from jobqueued.api.calls import Handler
 from jobqueued.api.fields import Fields
 from jobqueued.api.queries import Parameters
@@ -157,6 +169,42 @@ SERVICE_ROUTES: tuple[Route, ...] = (
         (400, 413, 415),
         body=leases.HEARTBEAT,
         lists={"leases": leases.BEAT},
+    ),
+    Route(
+        "GET",
+        "/types",
+        "list_types",
+        types.list_types,
+        "Every type: how it is set up, what holds it, how it is doing",
+        {200: wire_types.WireTypes},
+    ),
+    Route(
+        "GET",
+        "/types/{id}",
+        "show_type",
+        types.show_type,
+        "One type by its name",
+        {200: wire_types.WireType},
+        (404,),
+    ),
+    Route(
+        "POST",
+        "/types/{id}/pause",
+        "pause_type",
+        types.pause_type,
+        "Start no more jobs of a type, through restarts too; pausing again changes nothing",
+        {200: wire_types.WireType},
+        (400, 404, 413, 415),
+        body=types.PAUSE,
+    ),
+    Route(
+        "POST",
+        "/types/{id}/resume",
+        "resume_type",
+        types.resume_type,
+        "Start jobs of a type again",
+        {200: wire_types.WireType},
+        (400, 404),
     ),
     Route(
         "GET",

@@ -193,7 +193,7 @@ def batch_json(batch: Batch) -> bytes:
             batch.counts,
             batch.finished_at is not None,
             _time(batch.created_at),
-            _time_or_none(batch.finished_at),
+            time_or_none(batch.finished_at),
         )
     )
 
@@ -210,7 +210,7 @@ def beats_json(answers: Iterable[BeatAnswer]) -> bytes:
 
 def _beat(answer: BeatAnswer) -> WireBeat:
     seconds = None if answer.expires_in is None else answer.expires_in / 1000
-    return WireBeat(answer.token, answer.status, _time_or_none(answer.expires_at), seconds)
+    return WireBeat(answer.token, answer.status, time_or_none(answer.expires_at), seconds)
 
 
 def leased_json(claimed: Iterable[Claimed], types: Mapping[str, JobType]) -> bytes:
@@ -250,9 +250,9 @@ def _fields(job: Job) -> tuple[Any, ...]:
         job.failures,
         _time(job.created_at),
         _time(job.run_at),
-        _time_or_none(job.started_at),
-        _time_or_none(job.finished_at),
-        _time_or_none(job.expires_at),
+        time_or_none(job.started_at),
+        time_or_none(job.finished_at),
+        time_or_none(job.expires_at),
         job.idempotency_key,
         job.correlation_id,
         job.key,
@@ -261,7 +261,7 @@ def _fields(job: Job) -> tuple[Any, ...]:
         job.service,
         job.tenant,
         job.worker,
-        _time_or_none(job.lease_expires_at),
+        time_or_none(job.lease_expires_at),
         None if progress is None else WireProgress(progress.percent, progress.message),
         None if job.result is None else Raw(job.result),
         job.last_error,
@@ -274,7 +274,7 @@ def _attempt(attempt: Attempt) -> WireAttempt:
         attempt.number,
         attempt.worker,
         _time(attempt.started_at),
-        _time_or_none(finished),
+        time_or_none(finished),
         None if finished is None else max(0, finished - attempt.started_at),
         attempt.outcome,
         attempt.error,
@@ -285,5 +285,6 @@ def _attempt(attempt: Attempt) -> WireAttempt:
     )
 
 
-def _time_or_none(moment: int | None) -> str | None:
+def time_or_none(moment: int | None) -> str | None:
+    """A moment as it is sent."""
     return None if moment is None else _time(moment)

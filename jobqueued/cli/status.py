@@ -115,6 +115,15 @@ def _draw_types(screen: Console, types: dict[str, Any]) -> None:
         drawn.add_row(plain(name), *(str(counts[name].get(each, 0)) for each in shown))
     screen.print()
     print_table(screen, drawn)
+    for name in sorted(types):
+        for held in _held(types[name]):
+            screen.print(f"{plain(name)}: {held}", style="yellow")
+
+
+def _held(figures: dict[str, Any]) -> list[str]:
+    """What an operator may want to change; `jobqueued types` says more."""
+    held = ["paused"] if figures.get("paused") else []
+    return held + (["breaker open"] if figures.get("breaker") in ("open", "probing") else [])
 
 
 def _any(counts: dict[str, dict[str, int]], status: Status) -> bool:

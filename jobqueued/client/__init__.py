@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from jobqueued.client.calls import NewJob
     from jobqueued.client.client import Client
     from jobqueued.client.errors import ClientError, Problem, Unreachable
-    from jobqueued.client.models import Attempt, Batch, Job, NewBatch
+    from jobqueued.client.models import Attempt, Batch, Job, NewBatch, Type
 
 __all__ = [
     "Attempt",
@@ -22,6 +22,7 @@ __all__ = [
     "NewBatch",
     "NewJob",
     "Problem",
+    "Type",
     "Unreachable",
 ]
 

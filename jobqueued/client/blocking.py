@@ -12,7 +12,7 @@ from jobqueued.client.calls import Call, Filters, NewJob, Options
 from jobqueued.client.chunks import Chunks
 from jobqueued.client.daemon import Daemon
 from jobqueued.client.errors import ClientError, Problem
-from jobqueued.client.models import Attempt, Batch, Job, NewBatch
+from jobqueued.client.models import Attempt, Batch, Job, NewBatch, Type
 from jobqueued.client.patience import LEAST_ASK, PATIENCE, Patience
 
 T = TypeVar("T")
@@ -131,6 +131,18 @@ class BlockingClient:
     def batch(self, batch_id: str) -> Batch:
         """How far the jobs of a batch are."""
         return self._do(calls.batch(batch_id))
+
+    def types(self) -> list[Type]:
+        """Every job type: how it is set up, what holds it, how it is doing."""
+        return self._do(calls.types())
+
+    def pause(self, type: str, note: str | None = None) -> Type:
+        """Start no more jobs of a type, until it is resumed; what runs may finish."""
+        return self._do(calls.pause(type, note))
+
+    def resume(self, type: str) -> Type:
+        """Start jobs of a type again."""
+        return self._do(calls.resume(type))
 
     def stats(self) -> dict[str, Any]:
         """What the daemon is doing."""

@@ -12,9 +12,9 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from jobqueued.client.daemon import job_path
+from jobqueued.client.daemon import job_path, type_path
 from jobqueued.client.errors import ClientError
-from jobqueued.client.models import Attempt, Attempts, Batch, Job, JobPage, NewBatch
+from jobqueued.client.models import Attempt, Attempts, Batch, Job, JobPage, NewBatch, Type, Types
 
 T = TypeVar("T")
 
@@ -126,6 +126,23 @@ def logs(job_id: str, attempt: int | None, follow: bool) -> Call[bytes]:
 def batch(batch_id: str) -> Call[Batch]:
     """How far a batch is."""
     return Call("GET", f"/batches/{quote(batch_id, safe='')}", reader(Batch))
+
+
+def types() -> Call[list[Type]]:
+    """Every type."""
+    read = reader(Types)
+    return Call("GET", "/types", lambda body: read(body).types)
+
+
+def pause(job_type: str, note: str | None) -> Call[Type]:
+    """Start no more jobs of a type."""
+    body = encoded({} if note is None else {"note": note})
+    return Call("POST", type_path(job_type, "pause"), reader(Type), body)
+
+
+def resume(job_type: str) -> Call[Type]:
+    """Start jobs of a type again."""
+    return Call("POST", type_path(job_type, "resume"), reader(Type))
 
 
 def stats() -> Call[dict[str, Any]]:

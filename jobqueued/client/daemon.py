@@ -113,6 +113,11 @@ def job_path(job_id: str, action: str = "") -> str:
     return f"/jobs/{quote(job_id, safe='')}" + (f"/{action}" if action else "")
 
 
+def type_path(name: str, action: str = "") -> str:
+    """`/types/NAME` or `/types/NAME/ACTION`, whatever characters the name has."""
+    return f"/types/{quote(name, safe='')}" + (f"/{action}" if action else "")
+
+
 class _UnixConnection(HTTPConnection):
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=CONNECT_SECONDS)

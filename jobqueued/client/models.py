@@ -137,3 +137,57 @@ class Attempts(msgspec.Struct, frozen=True):
     """Attempts of a job, first to last."""
 
     attempts: list[Attempt]
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Since when a type is paused, by whom and why."""
+
+    since: datetime
+    by: str
+    note: str | None = None
+
+
+class Breaker(msgspec.Struct, frozen=True):
+    """`closed`, `open`, `probing` or `off`; `until` is when the next job is tried."""
+
+    state: str
+    since: datetime | None = None
+    until: datetime | None = None
+    reason: str | None = None
+
+
+class Durations(msgspec.Struct, frozen=True):
+    """How long the last attempts that completed ran."""
+
+    count: int = 0
+    p50_ms: int | None = None
+    p95_ms: int | None = None
+
+
+class Type(msgspec.Struct, frozen=True, kw_only=True):
+    """A job type: how it is set up, what holds it, how it is doing.
+
+    Settings are None for a type that has jobs but is gone from the configuration.
+    """
+
+    name: str
+    configured: bool
+    breaker: Breaker
+    counts: dict[str, int]
+    running: int
+    kind: str | None = None
+    pool: str | None = None
+    paused: Pause | None = None
+    max_running: int | None = None
+    rate: str | None = None
+    rates: dict[str, float] = {}
+    durations: Durations = Durations()
+    timeout: str | None = None
+    max_retries: int | None = None
+    priority: int | None = None
+
+
+class Types(msgspec.Struct, frozen=True):
+    """Types in the order of the alphabet."""
+
+    types: list[Type]
