@@ -192,6 +192,13 @@ SETTINGS: tuple[Setting, ...] = (
         otherwise="no limit but the pool's",
         help="How many jobs of the type run at the same time, at most.",
     ),
+    Setting(
+        sections=(TYPE,),
+        name="max_running_per_key",
+        kind=Whole(1, 1000),
+        otherwise="no limit but the type's",
+        help="How many jobs of one key run at the same time; its others wait and hold up nobody.",
+    ),
     *REFINING_SETTINGS,
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from jobqueued import clock
 from jobqueued.config import Config
+from jobqueued.engine.keys import out_of_line
 from jobqueued.engine.limits import rooms
 from jobqueued.engine.part import Part
 from jobqueued.engine.parts import Shared
@@ -50,7 +51,8 @@ class Dispatcher(Part):
         if self._shared.draining or not self._is_anybody_idle():
             return None
         resting = self.resting()
-        self._ask(self._shared.config, resting)
+        unready = out_of_line(self._shared.config, self._shared.store)
+        self._ask(self._shared.config, {*resting, *unready})
         return min(resting.values(), default=None)
 
     def _is_anybody_idle(self) -> bool:
@@ -69,7 +71,7 @@ class Dispatcher(Part):
 
     def _ask(self, config: Config, resting: Collection[str]) -> None:
         """Ask for everybody who is idle; who becomes idle later need not wait for the answer."""
-        here, there = self._asks(config, resting), self._shared.remote.asks(config)
+        here, there = self._asks(config, resting), self._shared.remote.asks(config, resting)
         if here or there:
             for ask in here:
                 self._pools[ask.pool].reserve(ask.workers)

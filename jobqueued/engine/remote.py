@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from jobqueued import clock
@@ -95,14 +95,15 @@ class Remote:
         for poller in self._pollers.values():
             poller.give([])
 
-    def asks(self, config: Config) -> list[Ask]:
+    def asks(self, config: Config, resting: Collection[str]) -> list[Ask]:
         """What the waiting workers could be given."""
         asks = []
         for pool, poller in self._pollers.items():
             if poller.is_asked_for:
                 continue
             poll = poller.poll
-            found = remote_rooms(config, poll.types, poll.lease, self._shared.store.counts)
+            names = [name for name in poll.types if name not in resting]
+            found = remote_rooms(config, names, poll.lease, self._shared.store.counts)
             if found and not poller.answer.done():
                 poller.is_asked_for = True
                 workers = (poll.worker,) * poll.most

@@ -13,6 +13,7 @@ from jobqueued.engine.attempt import Attempts
 from jobqueued.engine.dispatcher import Dispatcher
 from jobqueued.engine.intake import Intake
 from jobqueued.engine.keeper import Keeper
+from jobqueued.engine.keys import Keys
 from jobqueued.engine.part import Part
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.promoter import Promoter
@@ -67,6 +68,7 @@ class Engine:
             shared.keeper,
             shared.reaper,
             shared.retention,
+            Keys(shared),
         )
 
     @property
