@@ -204,6 +204,13 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         sections=(TYPE,),
+        name="max_running_per_key",
+        kind=Whole(1, 1000),
+        otherwise="no limit but the type's",
+        help="How many jobs of one key run at the same time; its others wait and hold up nobody.",
+    ),
+    Setting(
+        sections=(TYPE,),
         name="rate",
         kind=PerTime("10000/s"),
         otherwise="no limit",

@@ -159,6 +159,7 @@ def _job_type(name: str, kind: str, values: Values, secrets: tuple[bytes, ...]) 
         backoff=_backoff(values),
         lease=values["lease"],
         max_running=values.get("max_running"),
+        max_running_per_key=values.get("max_running_per_key"),
         rate=values.get("rate"),
         breaker=_breaker(values),
     )

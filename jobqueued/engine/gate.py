@@ -56,6 +56,10 @@ def _type_limit(gate: Gate) -> str:
     return f"{gate.running} of {gate.limit} jobs of type {gate.type} run already"
 
 
+def _key_limit(gate: Gate) -> str:
+    return gate.reason or f"{gate.running} of {gate.limit} jobs of its key run already"
+
+
 def _rate_limited(gate: Gate) -> str:
     return f"the rate of type {gate.type} lets the next job start {_at(gate.until)}"
 
@@ -78,6 +82,7 @@ _WORDS: dict[str, Callable[[Gate], str]] = {
     "type_paused": _type_paused,
     "breaker_open": _breaker_open,
     "type_limit": _type_limit,
+    "key_limit": _key_limit,
     "rate_limited": _rate_limited,
     "host_resting": _host_resting,
     "pool_full": _pool_full,

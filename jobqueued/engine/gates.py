@@ -67,6 +67,9 @@ class Gates:
         most = self.most(job_type.name)
         if running >= most:
             yield Gate(code="type_limit", type=job_type.name, running=running, limit=most)
+        if not self._shared.store.is_lined_up(job_type.name, job_type.max_running_per_key):
+            reason = f"the jobs of type {job_type.name} are being lined up by key, one moment"
+            yield Gate(code="key_limit", type=job_type.name, reason=reason)
         yield from _rate(job_type, control, now)
         if not is_remote:
             yield from self._of_local(job_type)

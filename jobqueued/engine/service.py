@@ -16,6 +16,7 @@ from jobqueued.engine.dispatcher import Dispatcher
 from jobqueued.engine.gates import Gates
 from jobqueued.engine.intake import Intake
 from jobqueued.engine.keeper import Keeper
+from jobqueued.engine.keys import Keys
 from jobqueued.engine.part import Part
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.promoter import Promoter
@@ -73,6 +74,7 @@ class Engine:
             shared.keeper,
             shared.reaper,
             shared.retention,
+            Keys(shared),
         )
 
     @property

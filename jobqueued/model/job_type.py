@@ -100,3 +100,4 @@ class JobType(msgspec.Struct, frozen=True, kw_only=True):
     max_running: int | None = None
     rate: Rate | None = None
     breaker: Breaker | None = Breaker()
+    max_running_per_key: int | None = None

@@ -15,6 +15,18 @@ from jobqueued.model.outcome import Outcome
 from jobqueued.model.retry import Next
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 
+Key = tuple[str, str | None, str]
+"""The type, tenant and `key` that some jobs have in common."""
+
+
+class KeyQueue(msgspec.Struct, frozen=True):
+    """Whom of its key a job waits for: some of those that run, and how many go before it."""
+
+    key: str
+    running: int
+    running_ids: tuple[str, ...]
+    ahead: int
+
 
 class Ask(msgspec.Struct, frozen=True):
     """A pool's wish for work: its idle workers and the types that have room.
@@ -139,6 +151,17 @@ class Store(Protocol):
 
     async def follow_clock(self, now: int) -> None:
         """The clock was set back: nobody waits for what is yet to come again."""
+
+    async def line_up(self, job_type: str, most: int | None, start: Key | None) -> Key | None:
+        """Let at most so many of each key of a type run, from now on and of those there are.
+
+        A bounded number at a time: where to go on, from the beginning and at the end None."""
+
+    def is_lined_up(self, job_type: str, most: int | None) -> bool:
+        """Whether a type is lined up for that limit; what is claimed before may exceed it."""
+
+    async def key_queue(self, job_id: str) -> KeyQueue | None:
+        """Whom of its key a pending job waits for; None where it waits for nobody of its key."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
         """End attempts; the status each job has now, None where the lease was lost.

@@ -89,7 +89,7 @@ async def test_jobs_of_a_type_that_is_gone_wait_until_it_is_back(live: Engine) -
     assert (await live.job(job.id)).status is Status.PENDING
     live.reload(config)
     assert (await live.wait(job.id, 15)).status is Status.COMPLETED
-    assert [part.errors for part in live.parts] == [0] * 5
+    assert [part.errors for part in live.parts] == [0] * len(live.parts)
 
 
 async def test_a_reload_during_a_claim_leaves_nothing_behind(engine: Engine) -> None:

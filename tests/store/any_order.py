@@ -24,8 +24,13 @@ T = TypeVar("T")
 WINDOW = 300
 LEASE = 100
 KEEP = Retained({str(status): 200 for status in TERMINAL}, idempotency_window=WINDOW)
-types = st.sampled_from(["mail", "image"])
+TYPES = ("mail", "image")
+types = st.sampled_from(TYPES)
 chances = st.integers(0, 10**6)
+Labels = dict[str, Any]
+labels = st.sampled_from(
+    [{}, {"key": "one"}, {"key": "two"}, {"key": "one", "tenant": "acme"}, {"tenant": "acme"}]
+)
 
 
 @dataclass
@@ -101,26 +106,33 @@ class AnyOrder(RuleBasedStateMachine):
         priority=st.integers(3, 5),
         delay=st.sampled_from([0, 0, 50]),
         expires_in=st.sampled_from([None, None, 40]),
-        key=st.sampled_from([None, None, "a", "b"]),
+        once=st.sampled_from([None, None, "a", "b"]),
+        labels=labels,
     )
     def submit(
-        self, job_type: str, priority: int, delay: int, expires_in: int | None, key: str | None
-    ) -> None:
+        self, job_type: str, priority: int, delay: int, expires_in: int | None, once: str | None,
+        labels: Labels,
+    ) -> None:  # fmt: skip
         job = new_job(
             job_type, now=self.now, delay=delay, priority=priority, max_retries=20,
-            payload=b"{}", idempotency_key=f"{job_type}-{key}" if key else None,
-            expires_at=self.now + expires_in if expires_in else None,
+            payload=b"{}", idempotency_key=f"{job_type}-{once}" if once else None,
+            expires_at=self.now + expires_in if expires_in else None, **labels,
         )  # fmt: skip
         [placed] = self.run(self.store.submit([job], batch_id=None, window=WINDOW))
-        taken = self.holder_of(job.idempotency_key)
+        taken = self.holder_of(job)
         assert placed.replayed == (taken is not None)
         assert placed.job.id == (job.id if taken is None else taken.job.id)
         if taken is None:
             self.known[job.id] = Known(job, job.status, job.run_at)
 
-    def holder_of(self, key: str | None) -> Known | None:
-        """The newest job with that key, unless it is over and its window too."""
-        same = [each for each in self.known.values() if key and each.job.idempotency_key == key]
+    def holder_of(self, job: Job) -> Known | None:
+        """The newest job with its idempotency key, unless it is over and its window too."""
+        owner = (job.idempotency_key, job.tenant)
+        same = [
+            each
+            for each in self.known.values()
+            if job.idempotency_key and (each.job.idempotency_key, each.job.tenant) == owner
+        ]
         if not same:
             return None
         newest = same[-1]
@@ -139,6 +151,7 @@ class AnyOrder(RuleBasedStateMachine):
     )
     def claim(self, workers: int, mail: int, image: int, holder: str) -> None:
         rooms = {"mail": Room(mail, LEASE), "image": Room(image, LEASE)}
+        rooms = {name: room for name, room in rooms.items() if self.is_ready(name)}
         names = [f"w{number}" for number in range(workers)]
         left = {name: max(0, room.most - self.running(name)) for name, room in rooms.items()}
         ask = Ask("p", names, rooms, self.turn, holder)
@@ -155,6 +168,14 @@ class AnyOrder(RuleBasedStateMachine):
             assert claimed.lease.attempt == known.attempt
         self.check_room(found, left, workers)
 
+    def is_ready(self, job_type: str) -> bool:
+        """Whether jobs of a type may be claimed."""
+        return True
+
+    def can_go(self, known: Known) -> bool:
+        """Whether a pending job may be claimed, as far as it has not expired."""
+        return True
+
     def running(self, job_type: str) -> int:
         return sum(each.job.type == job_type for each in self.held())
 
@@ -167,7 +188,7 @@ class AnyOrder(RuleBasedStateMachine):
             left = [
                 each.expired(self.now)
                 for each in self.known.values()
-                if (each.status, each.job.type) == (Status.PENDING, job_type)
+                if (each.status, each.job.type) == (Status.PENDING, job_type) and self.can_go(each)
             ]
             # Expired jobs may hide others until they are noted as such.
             assert len(found) == workers or count == room or not left or any(left)

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from jobqueued.model.control import OPEN_TO_ALL, Control
 from jobqueued.model.job import WAITING
+from jobqueued.store.interface import Key
 from jobqueued.store.sqlite.queries import SQL, run_many
 
 Row = tuple[Any, ...]
 Lane = tuple[str, str, int]
 Delta = dict[Lane, int]
 Controls = dict[str, Control]
+
+
+class KeyLimit(NamedTuple):
+    """How many jobs of one key of a type may run, and whether all its jobs are in line for it."""
+
+    most: int | None
+    is_lined_up: bool
+
+
+KeyLimits = Mapping[str, KeyLimit]
+NO_LIMITS: KeyLimits = {}
 
 
 class JobCounts:
@@ -82,12 +94,17 @@ class JobCounts:
 class Transaction:
     """A write under way: the connection, and what it does to the counts and controls."""
 
-    def __init__(self, connection: sqlite3.Connection, counts: JobCounts) -> None:
+    def __init__(
+        self, connection: sqlite3.Connection, counts: JobCounts, key_limits: KeyLimits = NO_LIMITS
+    ) -> None:
         self.execute = connection.execute
         self.counts = counts
         self.delta: Delta = {}
         self.controls: Controls = {}
         """What holds types from now on, where that is something else."""
+        self.key_limits = key_limits
+        self.keys: dict[Key, int] = {}
+        """How many jobs of which keys came or went."""
 
     def many(self, name: str, rows: Sequence[Row]) -> list[Row]:
         """A statement for many rows at once; what it returns of them, in any order."""
@@ -103,6 +120,12 @@ class Transaction:
             if status is not None:
                 lane = (job_type, status, priority)
                 self.delta[lane] = self.delta.get(lane, 0) + change
+
+    def touched(self, job_type: str, tenant: str | None, key: str | None) -> None:
+        """Note that a job came to those that are pending or run, or left them."""
+        if key is not None and job_type in self.key_limits:
+            one = (job_type, tenant, key)
+            self.keys[one] = self.keys.get(one, 0) + 1
 
     def pending(self, job_type: str, priority: int) -> int:
         lane = (job_type, "pending", priority)

@@ -12,18 +12,20 @@ from jobqueued.store.sqlite.queries import SQL
 def promote(tx: Transaction, now: int, limit: int) -> int:
     """Make due jobs pending; how many."""
     rows = tx.execute(SQL["due"], (now, limit)).fetchall()
-    for seq, job_type, status, priority in rows:
+    for seq, job_type, status, priority, tenant, key in rows:
         tx.execute(SQL["promote"], (seq,))
         tx.moved(job_type, priority, status, Status.PENDING)
+        tx.touched(job_type, tenant, key)
     return len(rows)
 
 
 def expire(tx: Transaction, now: int, limit: int) -> list[str]:
     """Expire waiting jobs; their ids."""
     rows = tx.execute(SQL["expiring"], (now, limit)).fetchall()
-    for seq, _, job_type, status, priority in rows:
+    for seq, _, job_type, status, priority, tenant, key in rows:
         tx.execute(SQL["expire"], (now, seq))
         tx.moved(job_type, priority, status, Status.EXPIRED)
+        tx.touched(job_type, tenant, key)
     return [row[1] for row in rows]
 
 

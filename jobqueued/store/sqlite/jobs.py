@@ -29,23 +29,21 @@ _TEXT = {status: status.value for status in Status}
 """Plain text: binding anything else to a statement takes SQLite's module much longer."""
 _STATUSES = frozenset(_TEXT.values())
 _LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
-_DUE = ("jobs_due", "status IN ('scheduled', 'retrying')")
-_UNSUCCESSFUL = (
-    "jobs_unsuccessful",
-    "status IN ('dead', 'discarded', 'cancelled', 'expired')",
-)
+_DUE = (("jobs_due", "status IN ('scheduled', 'retrying')"),)
+_UNSUCCESSFUL = (("jobs_unsuccessful", "status IN ('dead', 'discarded', 'cancelled', 'expired')"),)
+_HELD_BACK = "key IS NOT NULL AND held_back = 1"
 _INDEXES = {
     Status.SCHEDULED: _DUE,
     Status.RETRYING: _DUE,
-    Status.PENDING: ("jobs_pending", "true"),
-    Status.PROCESSING: ("jobs_processing", "true"),
-    Status.COMPLETED: ("jobs_finished", "finished_at IS NOT NULL"),
+    Status.PENDING: (("jobs_pending", "held_back = 0"), ("jobs_keyed", _HELD_BACK)),
+    Status.PROCESSING: (("jobs_processing", "true"),),
+    Status.COMPLETED: (("jobs_finished", "finished_at IS NOT NULL"),),
     Status.DEAD: _UNSUCCESSFUL,
     Status.DISCARDED: _UNSUCCESSFUL,
     Status.CANCELLED: _UNSUCCESSFUL,
     Status.EXPIRED: _UNSUCCESSFUL,
 }
-"""The index that has the jobs of a status, and the condition that lets SQLite use it."""
+"""The indexes that have the jobs of a status, and the conditions that let SQLite use them."""
 
 
 def submit(
@@ -121,6 +119,9 @@ def insert(tx: Transaction, jobs: Sequence[Job]) -> None:
     )  # fmt: skip
     for lane, number in Counter((job.type, job.status, job.priority) for job in jobs).items():
         tx.added(lane, number)
+    if tx.key_limits:
+        for job in jobs:
+            tx.touched(job.type, job.tenant, job.key)
 
 
 def is_intact(payload: object, checksum: object) -> bool:
@@ -204,8 +205,8 @@ def _sources(query: JobQuery, counts: Mapping[str, int]) -> Iterator[tuple[str, 
         yield "jobs", f"+status IN ({names})" if walked else "true"
     for status in query.statuses:
         if status not in walked:
-            index, condition = _INDEXES[Status(status)]
-            yield f"jobs INDEXED BY {index}", f"{condition} AND status = '{Status(status)}'"
+            for index, condition in _INDEXES[Status(status)]:
+                yield f"jobs INDEXED BY {index}", f"{condition} AND status = '{Status(status)}'"
 
 
 def _is_walked(status: str, counts: Mapping[str, int]) -> bool:
@@ -274,9 +275,9 @@ def read_log(connection: sqlite3.Connection, job_id: str, attempt: int) -> bytes
     return None if row is None else bytes(row[0])
 
 
-def _state(tx: Transaction, job_id: str) -> tuple[str, int, str] | None:
-    row: tuple[str, int, str] | None = tx.execute(
-        "SELECT type, priority, status FROM jobs WHERE seq = ? AND id = ?",
+def _state(tx: Transaction, job_id: str) -> tuple[str, int, str, str | None, str | None] | None:
+    row: tuple[str, int, str, str | None, str | None] | None = tx.execute(
+        "SELECT type, priority, status, tenant, key FROM jobs WHERE seq = ? AND id = ?",
         (place_of(job_id), job_id),
     ).fetchone()
     return row
@@ -287,10 +288,11 @@ def cancel(tx: Transaction, job_id: str, now: int) -> str | None:
     state = _state(tx, job_id)
     if state is None:
         return None
-    job_type, priority, status = state
+    job_type, priority, status, tenant, key = state
     if status in WAITING:
         tx.execute(SQL["cancel_waiting"], (now, place_of(job_id)))
         tx.moved(job_type, priority, status, Status.CANCELLED)
+        tx.touched(job_type, tenant, key)
     elif status == Status.PROCESSING:
         tx.execute(SQL["request_cancel"], (place_of(job_id),))
     return status
@@ -301,10 +303,11 @@ def run_now(tx: Transaction, job_id: str, now: int) -> str | None:
     state = _state(tx, job_id)
     if state is None:
         return None
-    job_type, priority, status = state
+    job_type, priority, status, tenant, key = state
     if status in (Status.SCHEDULED, Status.RETRYING):
         tx.execute(SQL["run_now"], (now, place_of(job_id)))
         tx.moved(job_type, priority, status, Status.PENDING)
+        tx.touched(job_type, tenant, key)
     return status
 
 

@@ -53,8 +53,10 @@ def settle(tx: Transaction, endings: Sequence[Ending]) -> list[Status | None]:
     rows = tx.many("settle", [one.job for one in first.values()])
     ended = {(seq, attempt): row for seq, attempt, *row in rows}
     _keep(tx, [(first[key], row) for key, row in ended.items()])
-    for status, job_type, priority, *_ in ended.values():
+    for status, job_type, priority, tenant, key, *_ in ended.values():
         tx.moved(job_type, priority, Status.PROCESSING, status)
+        if key is not None:
+            tx.touched(job_type, tenant, key)
     return [
         Status(ended[one.key][0]) if one.key in ended and first[one.key] is one else None
         for one in endings
@@ -63,7 +65,7 @@ def settle(tx: Transaction, endings: Sequence[Ending]) -> list[Status | None]:
 
 def _keep(tx: Transaction, recorded: Sequence[tuple[Ending, Sequence[Any]]]) -> None:
     """Put on disk what is to be kept of attempts that have ended."""
-    tx.many("insert_attempt", [(*one.key, *row[3:], *one.attempt) for one, row in recorded])
+    tx.many("insert_attempt", [(*one.key, *row[5:], *one.attempt) for one, row in recorded])
     tx.many("put_log", [(*one.key, one.log) for one, _ in recorded if one.log])
     tx.many(
         "put_result", [(one.key[0], one.result) for one, _ in recorded if one.result is not None]

@@ -161,7 +161,11 @@ def _status(connection: sqlite3.Connection, path: Path) -> dict[str, object]:
 
 
 def _oldest_pending(connection: sqlite3.Connection) -> float | None:
-    since = connection.execute("SELECT min(run_at) FROM jobs WHERE status = 'pending'").fetchone()
+    # A file that no newer daemon has opened yet holds nobody back.
+    runnable = "held_back = 0" if _number(connection, "user_version") > 1 else "true"
+    since = connection.execute(
+        f"SELECT min(run_at) FROM jobs WHERE status = 'pending' AND {runnable}"
+    ).fetchone()
     return None if since[0] is None else max(clock.now() - since[0], 0) / 1000
 
 

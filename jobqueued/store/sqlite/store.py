@@ -15,8 +15,8 @@ from jobqueued.model.control import Control
 from jobqueued.model.errors import DiskFull, KeyReused, StoreError
 from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
-from jobqueued.store.interface import Ask, Retained, Settlement
-from jobqueued.store.sqlite import controls, due, jobs, leases, retention
+from jobqueued.store.interface import Ask, Key, KeyQueue, Retained, Settlement
+from jobqueued.store.sqlite import controls, due, jobs, keys, leases, retention
 from jobqueued.store.sqlite.claims import Wish, claimed
 from jobqueued.store.sqlite.connection import (
     SQLITE_ERRORS,
@@ -84,12 +84,13 @@ class SqliteStore:
         if backup is not None:
             log.warning("schema migrated to %d; the old file is kept as %s", len(scripts), backup)
         counts = await connection.run(JobCounts.read)
+        key_limits = await connection.run(keys.read_limits)
         last_place = await connection.run(lambda c: int(c.execute(SQL["last_seq"]).fetchone()[0]))
         readers = []
         for _ in range(_READERS):
             readers.append(await connect(partial(open_reader, path)))
             opened.push_async_callback(readers[-1].close)
-        writer = Writer(connection, path, counts, Reserve(path), durability)
+        writer = Writer(connection, path, counts, key_limits, Reserve(path), durability)
         return cls(path, durability, connection, writer, readers, last_place)
 
     @property
@@ -204,6 +205,17 @@ class SqliteStore:
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
         return await self.writer.settle([leases.ending(one) for one in settlements])
+
+    async def line_up(self, job_type: str, most: int | None, start: Key | None) -> Key | None:
+        return await self._write(
+            lambda tx: keys.line_up_type(tx, job_type, most, start), essential=False
+        )
+
+    def is_lined_up(self, job_type: str, most: int | None) -> bool:
+        return keys.is_lined_up(self.writer.key_limits, job_type, most)
+
+    async def key_queue(self, job_id: str) -> KeyQueue | None:
+        return await self._read(lambda c: keys.read_key_queue(c, job_id))
 
     async def extend(self, held: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
         return await self._write(lambda tx: leases.extend(tx, held, expires_at))

@@ -29,9 +29,10 @@ from jobqueued.store.sqlite.connection import (
     may_be_disk_full,
     no_space,
 )
-from jobqueued.store.sqlite.counts import Controls, Delta, JobCounts, Transaction
+from jobqueued.store.sqlite.counts import Controls, Delta, JobCounts, KeyLimits, Transaction
 from jobqueued.store.sqlite.files import Reserve
 from jobqueued.store.sqlite.jobs import insert
+from jobqueued.store.sqlite.keys import line_up
 from jobqueued.store.sqlite.late_sync import LateSync
 from jobqueued.store.sqlite.leases import Ending, settle
 
@@ -83,10 +84,13 @@ class Writer:
         connection: Connection,
         path: Path,
         counts: JobCounts,
+        key_limits: KeyLimits,
         reserve: Reserve,
         durability: str,
     ) -> None:
         self.counts = counts.copy()
+        self.key_limits = key_limits
+        """As of the last commit; another mapping when they change, so both threads may look."""
         self.disk_full = not reserve.take()
         self.locked = False
         """Whether another program held the file when we last tried to write."""
@@ -301,7 +305,7 @@ class Writer:
         return explain(self._path, error)
 
     def _transact(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
-        transaction = Transaction(connection, self.thread_counts)
+        transaction = Transaction(connection, self.thread_counts, self.key_limits)
         connection.execute("BEGIN IMMEDIATE")
         new = [call.work for call in calls if isinstance(call.work, Job)]
         if new:
@@ -311,8 +315,10 @@ class Writer:
             for kind, some in groupby((call.work for call in calls), _kind)
             for result in kind(transaction, list(some))
         ]
+        line_up(transaction)
         transaction.finish()
         connection.execute("COMMIT")
+        self.key_limits = transaction.key_limits
         self.thread_counts.apply(transaction.delta, transaction.controls)
         return Group(results, transaction.delta, transaction.controls)
 
@@ -370,6 +376,7 @@ def _settle_all(
 
 
 def _claim_all(transaction: Transaction, wishes: list[Wish]) -> list[list[Taken]]:
+    line_up(transaction)
     return claim(transaction, wishes)
 
 

@@ -1,5 +1,5 @@
 -- name: due
-SELECT seq, type, status, priority FROM jobs
+SELECT seq, type, status, priority, tenant, key FROM jobs
 WHERE status IN ('scheduled', 'retrying') AND run_at <= ? ORDER BY run_at LIMIT ?
 
 -- name: promote
@@ -9,7 +9,7 @@ UPDATE jobs SET status = 'pending' WHERE seq = ?
 SELECT min(run_at) FROM jobs WHERE status IN ('scheduled', 'retrying')
 
 -- name: expiring
-SELECT seq, id, type, status, priority FROM jobs
+SELECT seq, id, type, status, priority, tenant, key FROM jobs
 WHERE expires_at IS NOT NULL AND status IN ('scheduled', 'pending', 'retrying')
   AND expires_at <= ? ORDER BY expires_at LIMIT ?
 

@@ -55,7 +55,8 @@ FROM attempts WHERE seq = ? ORDER BY number
 SELECT output FROM logs WHERE seq = ? AND attempt = ?
 
 -- name: oldest_pending
-SELECT min(run_at) FROM jobs WHERE status = 'pending' AND type = ? AND priority = ?
+SELECT min(run_at) FROM jobs
+WHERE status = 'pending' AND held_back = 0 AND type = ? AND priority = ?
 
 -- name: lower_count
 UPDATE counts SET n = n + ? WHERE type = ? AND status = ? AND priority = ?

@@ -1,6 +1,6 @@
 -- name: lane_heads
 SELECT seq, run_at, expires_at FROM jobs
-WHERE status = 'pending' AND type = ? AND priority = ?
+WHERE status = 'pending' AND held_back = 0 AND type = ? AND priority = ?
 ORDER BY run_at, seq LIMIT ?
 
 -- name: claim
@@ -31,7 +31,7 @@ UPDATE jobs SET
        held_by = NULL, lease_token = NULL, lease_expires_at = NULL
 FROM ended
 WHERE jobs.seq = ended.seq AND jobs.status = 'processing' AND lease_token = ended.token
-RETURNING seq, attempt, status, type, priority, worker, started_at
+RETURNING seq, attempt, status, type, priority, tenant, key, worker, started_at
 
 -- name: insert_attempt
 INSERT INTO attempts (seq, number, worker, started_at, finished_at, outcome, error, exit_code,
