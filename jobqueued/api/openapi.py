@@ -69,7 +69,10 @@ def _operation(route: Route) -> Schema:
     }
     if route.body is not None:
         schema = _object_schema(route.body, route.lists)
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
+        operation["requestBody"] = {
+            "required": bool(route.body.required),
+            "content": {JSON: {"schema": schema}},
+        }
     return operation
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from jobqueued.api import batches, health, jobs, leases, logs, queries, submissions, wire, work
+from jobqueued.api import batches, dlq, health, jobs, leases, logs, queries, submissions, wire, work
 from jobqueued.api.calls import Handler
 from jobqueued.api.fields import Fields
 from jobqueued.api.queries import Parameters
@@ -112,7 +112,7 @@ SERVICE_ROUTES: tuple[Route, ...] = (
         "/jobs/{id}/attempts",
         "list_attempts",
         jobs.list_attempts,
-        "Every attempt of a job",
+        "Every attempt of a job, and what people did to it",
         {200: wire.WireAttempts},
         (404,),
     ),
@@ -125,6 +125,55 @@ SERVICE_ROUTES: tuple[Route, ...] = (
         {200: None},
         (400, 404),
         query=queries.LOG,
+    ),
+    Route(
+        "GET",
+        "/dlq",
+        "list_dead",
+        dlq.list_dead,
+        "List dead jobs, newest first",
+        {200: wire.WireJobPage},
+        (400,),
+        query=queries.DEAD_LIST,
+    ),
+    Route(
+        "POST",
+        "/dlq/replay",
+        "replay_many",
+        dlq.replay_many,
+        "Run many dead jobs of a type again, oldest first, as far as the queue has room",
+        {200: wire.WireReplayed},
+        (400, 409, 413, 415, 429),
+        body=dlq.REPLAY_MANY,
+    ),
+    Route(
+        "GET",
+        "/dlq/{id}",
+        "show_dead",
+        dlq.show_dead,
+        "One dead job with all its attempts, and what people did to it",
+        {200: wire.WireDeadJob},
+        (404,),
+    ),
+    Route(
+        "POST",
+        "/dlq/{id}/replay",
+        "replay_dead",
+        dlq.replay_dead,
+        "Run a dead job again with fresh attempts, with another payload where one is sent",
+        {200: wire.WireJob},
+        (400, 404, 409, 413, 415),
+        body=dlq.REPLAY,
+    ),
+    Route(
+        "POST",
+        "/dlq/{id}/discard",
+        "discard_dead",
+        dlq.discard_dead,
+        "Give a dead job up, with a note that says why",
+        {200: wire.WireJob},
+        (400, 404, 409, 413, 415),
+        body=dlq.DISCARD,
     ),
     Route(
         "POST",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jobqueued.config.declare_handlers import CHOOSING_SETTINGS, REFINING_SETTINGS
-from jobqueued.config.kinds import Choice, Duration, FilePath, Name, Number, Size, Whole
+from jobqueued.config.kinds import Choice, Duration, FilePath, Name, Number, Size, Switch, Whole
 from jobqueued.config.lists import Addresses
 from jobqueued.config.setting import EVERY_TYPE, POOL, TYPE, Setting
 from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
@@ -191,6 +191,13 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Whole(1, 1000),
         otherwise="no limit but the pool's",
         help="How many jobs of the type run at the same time, at most.",
+    ),
+    Setting(
+        sections=(TYPE,),
+        name="confirm_replay",
+        kind=Switch(),
+        default=False,
+        help="Whether dead jobs are replayed only by who says `confirm`, or --yes.",
     ),
     *REFINING_SETTINGS,
 )

@@ -155,6 +155,7 @@ def _job_type(name: str, kind: str, values: Values, secrets: tuple[bytes, ...]) 
         backoff=_backoff(values),
         lease=values["lease"],
         max_running=values.get("max_running"),
+        confirm_replay=values["confirm_replay"],
     )
 
 

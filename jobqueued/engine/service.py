@@ -10,6 +10,7 @@ from contextlib import suppress
 from jobqueued import __version__, clock
 from jobqueued.config import Config
 from jobqueued.engine.attempt import Attempts
+from jobqueued.engine.dead import DeadLetters
 from jobqueued.engine.dispatcher import Dispatcher
 from jobqueued.engine.intake import Intake
 from jobqueued.engine.keeper import Keeper
@@ -50,6 +51,7 @@ class Engine:
         self.store = store
         self.shared = shared = Shared(config, store)
         self._intake = Intake(shared, IdMaker(store.last_place))
+        self.dead_letters = DeadLetters(shared, self._intake)
         settler = Settler(shared)
         self._attempts = Attempts(shared, settler, executors)
         self.pools: dict[str, Pool] = {}

@@ -96,3 +96,4 @@ class JobType(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff = Backoff()
     lease: int = 60_000
     max_running: int | None = None
+    confirm_replay: bool = False

@@ -34,6 +34,7 @@ _UNSUCCESSFUL = (
     "jobs_unsuccessful",
     "status IN ('dead', 'discarded', 'cancelled', 'expired')",
 )
+_UNSUCCESSFUL_TYPE = ("jobs_unsuccessful_type", _UNSUCCESSFUL[1])
 _INDEXES = {
     Status.SCHEDULED: _DUE,
     Status.RETRYING: _DUE,
@@ -58,7 +59,7 @@ def submit(
         known = None if job.idempotency_key is None else _known(tx, job, fresh, window)
         if known is None:
             placed.append(Submitted(job, False))
-        elif _same_work(known, job):
+        elif _same_work(tx, known, job):
             placed.append(Submitted(known, True))
         else:
             return _key_reused(job, number if batch_id else None)
@@ -86,8 +87,14 @@ def _known(
     return None
 
 
-def _same_work(known: Job, job: Job) -> bool:
-    return known.type == job.type and same_json(known.payload, job.payload)
+def _same_work(tx: Transaction, known: Job, job: Job) -> bool:
+    """Whether the caller asks for what it asked for then; a replay may have changed it since."""
+    if known.type != job.type:
+        return False
+    if same_json(known.payload, job.payload):
+        return True
+    rows = tx.execute(SQL["payloads_before"], (place_of(known.id),)).fetchall()
+    return any(same_json(row[0], job.payload) for row in rows)
 
 
 def _key_reused(job: Job, number: int | None) -> KeyReused:
@@ -204,8 +211,13 @@ def _sources(query: JobQuery, counts: Mapping[str, int]) -> Iterator[tuple[str, 
         yield "jobs", f"+status IN ({names})" if walked else "true"
     for status in query.statuses:
         if status not in walked:
-            index, condition = _INDEXES[Status(status)]
+            index, condition = _index_of(status, query)
             yield f"jobs INDEXED BY {index}", f"{condition} AND status = '{Status(status)}'"
+
+
+def _index_of(status: str, query: JobQuery) -> tuple[str, str]:
+    found = _INDEXES[Status(status)]
+    return _UNSUCCESSFUL_TYPE if found is _UNSUCCESSFUL and query.type is not None else found
 
 
 def _is_walked(status: str, counts: Mapping[str, int]) -> bool:
