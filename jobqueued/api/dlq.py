@@ -73,7 +73,7 @@ DISCARD = Fields({"note": field(*NOTE, "Why; it stays with the job", required=Tr
 
 async def list_dead(call: Call) -> web.StreamResponse:
     """One page of dead jobs."""
-    return Answer(200, page_json(await call.engine.dead_letters.list(dead_query(call.query))))
+    return Answer(200, page_json(await call.engine.dead_letters.page(dead_query(call.query))))
 
 
 async def show_dead(call: Call) -> web.StreamResponse:

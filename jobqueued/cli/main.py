@@ -31,6 +31,7 @@ COMMANDS = {
     "logs": "jobqueued.cli.logs:logs",
     "cancel": "jobqueued.cli.act:cancel",
     "run": "jobqueued.cli.act:run",
+    "dlq": "jobqueued.cli.dlq:dlq",
     "backup": "jobqueued.cli.backup:backup",
     "work": "jobqueued.cli.work:work",
     "progress": "jobqueued.cli.progress:progress",

@@ -28,7 +28,7 @@ class DeadLetters:
         self._shared = shared
         self._intake = intake
 
-    async def list(self, query: JobQuery) -> JobPage:
+    async def page(self, query: JobQuery) -> JobPage:
         """A page of them, newest first."""
         return await self._shared.store.jobs(query)
 

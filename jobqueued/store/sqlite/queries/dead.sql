@@ -1,6 +1,7 @@
 -- name: dead_of_type
 SELECT id FROM jobs INDEXED BY jobs_unsuccessful_type
-WHERE status = 'dead' AND type = ? AND seq > ? ORDER BY seq LIMIT ?
+WHERE status IN ('dead', 'discarded', 'cancelled', 'expired')
+  AND status = 'dead' AND type = ? AND seq > ? ORDER BY seq LIMIT ?
 
 -- name: dead_letter
 SELECT seq, type, priority, status, idempotency_key, tenant FROM jobs WHERE seq = ? AND id = ?
