@@ -54,8 +54,9 @@ async def run_job(call: Call) -> web.StreamResponse:
 
 
 async def list_attempts(call: Call) -> web.StreamResponse:
-    """Every attempt of a job."""
-    return Answer(200, attempts_json(await call.engine.attempts(call.id)))
+    """Every attempt of a job, and what people did to it."""
+    attempts = await call.engine.attempts(call.id)
+    return Answer(200, attempts_json(attempts, await call.engine.dead_letters.changes(call.id)))
 
 
 def header_keys(call: Call) -> list[str]:

@@ -90,6 +90,11 @@ def job_query(values: dict[str, Any]) -> JobQuery:
     )
 
 
+def dead_query(values: dict[str, Any]) -> JobQuery:
+    """The filters of `GET /dlq`."""
+    return job_query(values | {"status": (Status.DEAD,)})
+
+
 def _number(text: str, kind: Any) -> Any:
     return msgspec.json.decode(text.encode(), type=kind)
 
@@ -177,3 +182,5 @@ LIST: Parameters = {
         str, _read_cursor, "must be a next_cursor of an earlier answer", "Begin after this"
     ),
 }
+
+DEAD_LIST: Parameters = {name: LIST[name] for name in ("type", "limit", "cursor")}

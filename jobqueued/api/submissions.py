@@ -147,13 +147,15 @@ def _read_job(
         message = unknown_name("job type", values["type"], config.types, faults.are_few)
         faults.add(f"{where}type", message, "unknown_type")
     if "payload" in values:
-        _check_payload(values["payload"], config.queue.max_payload, faults, where)
+        check_payload(values["payload"], config, faults, where)
     if not _TIMES.isdisjoint(values):
         _check_times(values, now, faults, where)
     return values
 
 
-def _check_payload(payload: bytes, most: int, faults: Faults, where: str) -> None:
+def check_payload(payload: bytes, config: Config, faults: Faults, where: str = "") -> None:
+    """Note what is wrong with a payload that is to be stored."""
+    most = config.queue.max_payload
     if len(payload) > most:
         message = f"is {len(payload)} bytes, more than {most} (queue.max_payload)"
         faults.add(f"{where}payload", message, TOO_LARGE)

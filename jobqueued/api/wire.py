@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from jobqueued import clock
+from jobqueued.model.change import BulkReplayed, Change
 from jobqueued.model.job import Attempt, Batch, Claimed, Job
 from jobqueued.model.job_type import JobType
 from jobqueued.model.submission import BeatAnswer, JobPage, Submitted
@@ -133,10 +134,51 @@ class WireAttempt(msgspec.Struct):
     cpu_ms: int | None
 
 
+class WireChange(msgspec.Struct):
+    """What somebody did to a job; `attempt` is how many attempts there were by then.
+
+    `payload_before` is the payload as it was, where `edited` says that it was changed.
+    """
+
+    number: int
+    at: str
+    attempt: int
+    action: str
+    actor: str
+    note: str | None
+    edited: bool
+    payload_before: Raw | None
+
+
 class WireAttempts(msgspec.Struct):
-    """Attempts, first to last."""
+    """Attempts and what people did to the job, first to last."""
 
     attempts: list[WireAttempt]
+    changes: list[WireChange]
+
+
+class WireDeadJob(WireJob):
+    """A dead job with all its attempts, and what people did to it."""
+
+    attempts: list[WireAttempt]
+    changes: list[WireChange]
+
+
+class WireReplayed(msgspec.Struct):
+    """Which dead jobs run again, oldest first, or would.
+
+    `skipped` are those whose idempotency key a newer job has; `dead` is how many there were of the
+    type; where there are `more`, the next call begins at `next_cursor`.
+    """
+
+    count: int
+    ids: list[str]
+    skipped: int
+    dead: int
+    dry_run: bool
+    confirm_needed: bool
+    more: bool
+    next_cursor: str | None
 
 
 class WireBeat(msgspec.Struct):
@@ -198,9 +240,50 @@ def batch_json(batch: Batch) -> bytes:
     )
 
 
-def attempts_json(attempts: Iterable[Attempt]) -> bytes:
-    """All attempts of a job."""
-    return encode(WireAttempts([_attempt(attempt) for attempt in attempts]))
+def attempts_json(attempts: Iterable[Attempt], changes: Iterable[Change]) -> bytes:
+    """All attempts of a job, and what people did to it."""
+    return encode(WireAttempts(*_history(attempts, changes)))
+
+
+def dead_json(job: Job, attempts: Iterable[Attempt], changes: Iterable[Change]) -> bytes:
+    """A dead job with its history."""
+    return encode(WireDeadJob(*(*_fields(job), *_history(attempts, changes))))
+
+
+def replayed_json(done: BulkReplayed, dry_run: bool) -> bytes:
+    """What became of a replay of many."""
+    return encode(
+        WireReplayed(
+            len(done.ids),
+            done.ids,
+            done.skipped,
+            done.dead,
+            dry_run,
+            done.confirm_needed,
+            done.next_cursor is not None,
+            done.next_cursor,
+        )
+    )
+
+
+def _history(
+    attempts: Iterable[Attempt], changes: Iterable[Change]
+) -> tuple[list[WireAttempt], list[WireChange]]:
+    return [_attempt(attempt) for attempt in attempts], [_change(change) for change in changes]
+
+
+def _change(change: Change) -> WireChange:
+    before = change.payload_before
+    return WireChange(
+        change.number,
+        _time(change.at),
+        change.attempt,
+        change.action,
+        change.actor,
+        change.note,
+        before is not None,
+        None if before is None else Raw(before),
+    )
 
 
 def beats_json(answers: Iterable[BeatAnswer]) -> bytes:

@@ -32,7 +32,7 @@ def value(raw: msgspec.Raw) -> Any:
     return msgspec.json.decode(raw)
 
 
-def one_line(raw: msgspec.Raw) -> str:
+def one_line(raw: msgspec.Raw | bytes) -> str:
     """A JSON value on one line."""
     return msgspec.json.format(bytes(raw), indent=0).decode()
 

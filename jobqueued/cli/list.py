@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
@@ -18,11 +18,18 @@ from jobqueued.model.job import Status
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 LARGEST_PAGE = 500
-WIDTHS = (36, 10, 5, 8)
-"""Columns before the type; with fixed ones pages line up below each other."""
 SHORTEST_NOTE = len("in 59m 59s")
+
+
+class Layout(NamedTuple):
+    """The columns before type and note; with fixed widths pages line up below each other."""
+
+    headings: tuple[str, ...]
+    widths: tuple[int, ...]
+    cells: Callable[[dict[str, Any]], tuple[str | Text, ...]]
 
 
 @click.command(name="list")
@@ -62,10 +69,7 @@ def list_jobs(
     query += [(name, text) for name, text in filters.items() if text is not None]
     wanted = None if everything else limit or 50
     pages = Pages(target.daemon(), query, wanted, cursor)
-    if as_json:
-        _print_json(pages)
-    else:
-        _print_table(pages)
+    print_pages(pages, JOBS, as_json)
 
 
 class Pages:
@@ -77,8 +81,10 @@ class Pages:
         query: list[tuple[str, str]],
         wanted: int | None,
         cursor: str | None,
+        path: str = "/jobs",
     ) -> None:
         self._daemon = daemon
+        self._path = path
         self._query = query
         self._wanted = wanted
         self.cursor = cursor
@@ -97,9 +103,17 @@ class Pages:
         query = [*self._query, ("limit", str(size))]
         if self.cursor is not None:
             query.append(("cursor", self.cursor))
-        page = parts(self._daemon.get("/jobs", query).body)
+        page = parts(self._daemon.get(self._path, query).body)
         self.cursor = value(page["next_cursor"])
         return items(page["jobs"])
+
+
+def print_pages(pages: Pages, layout: Layout, as_json: bool) -> None:
+    """Print jobs as they come."""
+    if as_json:
+        _print_json(pages)
+    else:
+        _print_table(pages, layout)
 
 
 def _print_json(pages: Pages) -> None:
@@ -113,7 +127,7 @@ def _print_json(pages: Pages) -> None:
     click.echo(start + b'], "next_cursor": ' + msgspec.json.encode(pages.cursor) + b"}")
 
 
-def _print_table(pages: Pages) -> None:
+def _print_table(pages: Pages, layout: Layout) -> None:
     from jobqueued.cli.screen import console, print_table
 
     screen, widths = console(), (0, 0)
@@ -122,42 +136,56 @@ def _print_table(pages: Pages) -> None:
             jobs = [value(raw) for raw in page]
             headed = widths == (0, 0)
             if headed:
-                widths = _last_widths(jobs, screen.width)
-            print_table(screen, _table(jobs, widths, headed))
+                widths = _last_widths(jobs, screen.width, layout)
+            print_table(screen, _table(jobs, widths, headed, layout))
     if widths == (0, 0):
         click.echo("no jobs", err=True)
     elif pages.cursor is not None:
         click.echo("there are more: --all lists them, --limit N some", err=True)
 
 
-def _last_widths(jobs: list[dict[str, Any]], width: int) -> tuple[int, int]:
+def _last_widths(jobs: list[dict[str, Any]], width: int, layout: Layout) -> tuple[int, int]:
     """Columns for the type and for the note of what the fixed ones leave; 0 leaves the note out."""
-    left = width - sum(WIDTHS) - len(WIDTHS)
+    left = width - sum(layout.widths) - len(layout.widths)
     kind = max(len("TYPE"), *(len(job["type"]) for job in jobs))
     note = left - kind - 1
     return (kind, note) if note >= SHORTEST_NOTE else (max(1, min(kind, left)), 0)
 
 
-def _table(jobs: list[dict[str, Any]], last_widths: tuple[int, int], headed: bool) -> Table:
-    from jobqueued.cli.screen import status_text, table
+def _table(
+    jobs: list[dict[str, Any]], last_widths: tuple[int, int], headed: bool, layout: Layout
+) -> Table:
+    from jobqueued.cli.screen import table
 
-    drawn = table("ID", "STATUS", "TRIES", "AGE", "TYPE", gap=1)
+    drawn = table(*layout.headings, "TYPE", gap=1)
     drawn.show_header = headed
-    for column, width in zip(drawn.columns, (*WIDTHS, last_widths[0]), strict=True):
+    for column, width in zip(drawn.columns, (*layout.widths, last_widths[0]), strict=True):
         column.width = width
     if last_widths[1]:
         drawn.add_column("NOTE", no_wrap=True, overflow="ellipsis", max_width=last_widths[1])
     for job in jobs:
-        cells = (
-            plain(job["id"]),
-            status_text(job["status"]),
-            str(job["attempt"]),
-            span((clock.now() - milliseconds(job["created_at"])) / 1000),
-            plain(job["type"]),
-            plain(note_on(job, clock.now())),
-        )
+        cells = (*layout.cells(job), plain(job["type"]), plain(note_on(job, clock.now())))
         drawn.add_row(*cells[: len(drawn.columns)])
     return drawn
+
+
+def _cells(job: dict[str, Any]) -> tuple[str | Text, ...]:
+    from jobqueued.cli.screen import status_text
+
+    return (
+        plain(job["id"]),
+        status_text(job["status"]),
+        str(job["attempt"]),
+        since(job["created_at"]),
+    )
+
+
+JOBS = Layout(("ID", "STATUS", "TRIES", "AGE"), (36, 10, 5, 8), _cells)
+
+
+def since(moment: str) -> str:
+    """How long ago a time is."""
+    return span((clock.now() - milliseconds(moment)) / 1000)
 
 
 def note_on(job: dict[str, Any], now: int) -> str:

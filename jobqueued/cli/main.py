@@ -34,6 +34,7 @@ COMMANDS = {
     "types": "jobqueued.cli.types:types",
     "pause": "jobqueued.cli.types:pause",
     "resume": "jobqueued.cli.types:resume",
+    "dlq": "jobqueued.cli.dlq:dlq",
     "backup": "jobqueued.cli.backup:backup",
     "work": "jobqueued.cli.work:work",
     "progress": "jobqueued.cli.progress:progress",

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobqueued import clock
-from jobqueued.cli.documents import indented, join, one_line, parts, value
+from jobqueued.cli.documents import indented, items, join, one_line, parts, value
+from jobqueued.cli.history import draw_history
 from jobqueued.cli.offline import or_from_file
 from jobqueued.cli.options import check_ids, json_option, with_target
 from jobqueued.cli.target import Target
-from jobqueued.cli.text import distance, plain, size, span
+from jobqueued.cli.text import distance, plain
 from jobqueued.client.daemon import Daemon, job_path
 from jobqueued.client.errors import Problem
 
 if TYPE_CHECKING:
     import msgspec
-    from rich.console import Console
 
 TIMES = ("created_at", "run_at", "started_at", "finished_at", "expires_at", "lease_expires_at")
 LABELS = ("correlation_id", "key", "idempotency_key", "batch_id", "schedule", "service", "tenant")
+VERBATIM = ("payload", "result", "changes")
+"""Fields with JSON of other people, of which every digit counts."""
 LONGEST_VALUE = 20
 """Lines shown of a payload or a result."""
 
@@ -39,15 +41,14 @@ def show(target: Target, job_id: str, as_json: bool) -> None:
     if as_json:
         click.echo(body)
     else:
-        _draw(parts(body))
+        draw(parts(body))
     if offline is not None:
         offline.tell()
 
 
 def _ask(daemon: Daemon, job_id: str) -> bytes:
     job = parts(daemon.get(job_path(job_id)).body)
-    attempts = parts(daemon.get(job_path(job_id, "attempts")).body)
-    return join({**job, "attempts": attempts["attempts"]})
+    return join({**job, **parts(daemon.get(job_path(job_id, "attempts")).body)})
 
 
 def _read(database: Path, job_id: str) -> bytes:
@@ -59,11 +60,12 @@ def _read(database: Path, job_id: str) -> bytes:
     return join(job)
 
 
-def _draw(raw: dict[str, msgspec.Raw]) -> None:
+def draw(raw: dict[str, msgspec.Raw]) -> None:
+    """Print a job with its history."""
     from jobqueued.cli.screen import console, print_table, status_text, table
 
     screen = console()
-    job = {name: value(each) for name, each in raw.items() if name not in ("payload", "result")}
+    job = {name: value(each) for name, each in raw.items() if name not in VERBATIM}
     head = table("", "")
     head.show_header = False
     head.columns[1].no_wrap, head.columns[1].overflow = False, "fold"
@@ -76,8 +78,7 @@ def _draw(raw: dict[str, msgspec.Raw]) -> None:
     if one_line(raw["result"]) != "null":
         head.add_row("result", _shown(raw["result"], screen.width - 20))
     print_table(screen, head)
-    if job["attempts"]:
-        _draw_attempts(screen, job["attempts"])
+    draw_history(screen, job["attempts"], items(raw["changes"]))
 
 
 def _fields(job: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -112,27 +113,3 @@ def _shown(raw: msgspec.Raw, width: int) -> str:
     if len(lines) > LONGEST_VALUE:
         lines[LONGEST_VALUE:] = ["… (--json prints all of it)"]
     return "\n".join(lines)
-
-
-def _draw_attempts(screen: Console, attempts: list[dict[str, Any]]) -> None:
-    from jobqueued.cli.screen import print_table, table
-
-    drawn = table("TRY", "OUTCOME", "STARTED", "TOOK", "EXIT", "MEMORY", "ERROR")
-    drawn.columns[-1].no_wrap, drawn.columns[-1].overflow = False, "fold"
-    for each in attempts:
-        error = (each["error"] or "").strip().splitlines() or [""]
-        drawn.add_row(
-            str(each["number"]),
-            each["outcome"] or "running",
-            distance(each["started_at"], clock.now()),
-            _optional(each["duration_ms"], lambda taken: span(taken / 1000)),
-            _optional(each["exit_code"], str),
-            _optional(each["max_rss_bytes"], size),
-            plain(error[-1]),
-        )
-    screen.print()
-    print_table(screen, drawn)
-
-
-def _optional(number: Any, words: Any) -> str:
-    return "" if number is None else str(words(number))

@@ -10,18 +10,30 @@ if TYPE_CHECKING:
     from jobqueued.client.calls import NewJob
     from jobqueued.client.client import Client
     from jobqueued.client.errors import ClientError, Problem, Unreachable
-    from jobqueued.client.models import Attempt, Batch, Job, NewBatch, Type
+    from jobqueued.client.models import (
+        Attempt,
+        Batch,
+        Change,
+        DeadJob,
+        Job,
+        NewBatch,
+        Replayed,
+        Type,
+    )
 
 __all__ = [
     "Attempt",
     "Batch",
     "BlockingClient",
+    "Change",
     "Client",
     "ClientError",
+    "DeadJob",
     "Job",
     "NewBatch",
     "NewJob",
     "Problem",
+    "Replayed",
     "Type",
     "Unreachable",
 ]

@@ -8,11 +8,11 @@ from typing import Any, Self, TypeVar, Unpack
 
 from jobqueued.client import calls
 from jobqueued.client.address import Address, default_key, places
-from jobqueued.client.calls import Call, Filters, NewJob, Options
+from jobqueued.client.calls import Call, Filters, NewJob, Options, ReplayOptions
 from jobqueued.client.chunks import Chunks
 from jobqueued.client.daemon import Daemon
 from jobqueued.client.errors import ClientError, Problem
-from jobqueued.client.models import Attempt, Batch, Job, NewBatch, Type
+from jobqueued.client.models import Attempt, Batch, Change, DeadJob, Job, NewBatch, Replayed, Type
 from jobqueued.client.patience import LEAST_ASK, PATIENCE, Patience
 
 T = TypeVar("T")
@@ -108,7 +108,40 @@ class BlockingClient:
 
     def attempts(self, job_id: str) -> list[Attempt]:
         """Every attempt of a job, first to last."""
-        return self._do(calls.attempts(job_id))
+        return self._do(calls.history(job_id)).attempts
+
+    def changes(self, job_id: str) -> list[Change]:
+        """What people did to a job, first to last."""
+        return self._do(calls.history(job_id)).changes
+
+    def dead_jobs(self, type: str | None = None) -> Iterator[Job]:
+        """Every dead job, newest first, page by page."""
+        cursor: str | None = None
+        while True:
+            page = self._do(calls.dead_jobs(type, cursor))
+            yield from page.jobs
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def dead_job(self, job_id: str) -> DeadJob:
+        """One dead job with its attempts and what people did to it."""
+        return self._do(calls.dead_job(job_id))
+
+    def replay(
+        self, job_id: str, payload: Any = None, *, note: str | None = None, confirm: bool = False
+    ) -> Job:
+        """Run a dead job again with fresh attempts, with another payload where one is given."""
+        fields = {"payload": payload, "note": note, "confirm": confirm}
+        return self._do(calls.replay(job_id, fields))
+
+    def replay_many(self, type: str, **options: Unpack[ReplayOptions]) -> Replayed:
+        """Run dead jobs of a type again, oldest first: at most 1000 a call, see `more`."""
+        return self._do(calls.replay_many({"type": type, **options}))
+
+    def discard(self, job_id: str, note: str) -> Job:
+        """Give a dead job up; the note says why."""
+        return self._do(calls.discard(job_id, note))
 
     def logs(
         self, job_id: str, *, attempt: int | None = None, follow: bool = False

@@ -12,9 +12,19 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from jobqueued.client.daemon import job_path, type_path
+from jobqueued.client.daemon import dead_path, job_path, type_path
 from jobqueued.client.errors import ClientError
-from jobqueued.client.models import Attempt, Attempts, Batch, Job, JobPage, NewBatch, Type, Types
+from jobqueued.client.models import (
+    Batch,
+    DeadJob,
+    History,
+    Job,
+    JobPage,
+    NewBatch,
+    Replayed,
+    Type,
+    Types,
+)
 
 T = TypeVar("T")
 
@@ -57,6 +67,18 @@ class Filters(TypedDict, total=False):
     key: str
     created_after: datetime | str
     created_before: datetime | str
+
+
+class ReplayOptions(TypedDict, total=False):
+    """What a replay of many may say beside their type; `cursor` is an earlier `next_cursor`."""
+
+    limit: int
+    cursor: str | None
+    delay_seconds: float
+    pace_per_second: float
+    note: str
+    confirm: bool
+    dry_run: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +132,40 @@ def act(job_id: str, action: str) -> Call[Job]:
     return Call("POST", job_path(job_id, action), _job, repeatable=False)
 
 
-def attempts(job_id: str) -> Call[list[Attempt]]:
-    """Every attempt of a job."""
-    read = reader(Attempts)
-    return Call("GET", job_path(job_id, "attempts"), lambda body: read(body).attempts)
+def history(job_id: str) -> Call[History]:
+    """Every attempt of a job, and what people did to it."""
+    return Call("GET", job_path(job_id, "attempts"), reader(History))
+
+
+def dead_jobs(kind: str | None, cursor: str | None) -> Call[JobPage]:
+    """One page of dead jobs, newest first."""
+    query = [("limit", str(PAGE))]
+    query += [("type", kind)] if kind is not None else []
+    query += [("cursor", cursor)] if cursor is not None else []
+    return Call("GET", _path("/dlq", query), reader(JobPage))
+
+
+def dead_job(job_id: str) -> Call[DeadJob]:
+    """One dead job with its history."""
+    return Call("GET", dead_path(job_id), reader(DeadJob))
+
+
+def replay(job_id: str, fields: Mapping[str, Any]) -> Call[Job]:
+    """Run a dead job again."""
+    body = encoded(_given(fields))
+    return Call("POST", dead_path(job_id, "replay"), _job, body, repeatable=False)
+
+
+def replay_many(fields: Mapping[str, Any]) -> Call[Replayed]:
+    """Run many dead jobs of a type again."""
+    body = encoded(_given(fields))
+    return Call("POST", "/dlq/replay", reader(Replayed), body, repeatable=False)
+
+
+def discard(job_id: str, note: str) -> Call[Job]:
+    """Give a dead job up."""
+    body = encoded({"note": note})
+    return Call("POST", dead_path(job_id, "discard"), _job, body, repeatable=False)
 
 
 def logs(job_id: str, attempt: int | None, follow: bool) -> Call[bytes]:
@@ -169,6 +221,10 @@ def put_off(job: NewJob, seconds: float) -> NewJob:
         return {**job, "delay": (job.get("delay") or 0.0) + seconds}
     moment = datetime.fromisoformat(run_at) if isinstance(run_at, str) else run_at
     return {**job, "run_at": max(moment, datetime.now(UTC)) + timedelta(seconds=seconds)}
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 _NAMES = {"delay": "delay_seconds", "expires_in": "expires_in_seconds"}

@@ -9,11 +9,11 @@ from typing import Any, Self, TypeVar, Unpack
 
 from jobqueued.client import calls
 from jobqueued.client.address import Address, default_key, places
-from jobqueued.client.calls import Call, Filters, NewJob, Options
+from jobqueued.client.calls import Call, Filters, NewJob, Options, ReplayOptions
 from jobqueued.client.chunks import Chunks
 from jobqueued.client.errors import ClientError, Problem
 from jobqueued.client.link import Link
-from jobqueued.client.models import Attempt, Batch, Job, NewBatch, Type
+from jobqueued.client.models import Attempt, Batch, Change, DeadJob, Job, NewBatch, Replayed, Type
 from jobqueued.client.patience import LEAST_ASK, PATIENCE, Patience
 
 T = TypeVar("T")
@@ -125,7 +125,41 @@ class Client:
 
     async def attempts(self, job_id: str) -> list[Attempt]:
         """Every attempt of a job, first to last."""
-        return await self._do(calls.attempts(job_id))
+        return (await self._do(calls.history(job_id))).attempts
+
+    async def changes(self, job_id: str) -> list[Change]:
+        """What people did to a job, first to last."""
+        return (await self._do(calls.history(job_id))).changes
+
+    async def dead_jobs(self, type: str | None = None) -> AsyncIterator[Job]:
+        """Every dead job, newest first, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self._do(calls.dead_jobs(type, cursor))
+            for job in page.jobs:
+                yield job
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def dead_job(self, job_id: str) -> DeadJob:
+        """One dead job with its attempts and what people did to it."""
+        return await self._do(calls.dead_job(job_id))
+
+    async def replay(
+        self, job_id: str, payload: Any = None, *, note: str | None = None, confirm: bool = False
+    ) -> Job:
+        """Run a dead job again with fresh attempts, with another payload where one is given."""
+        fields = {"payload": payload, "note": note, "confirm": confirm}
+        return await self._do(calls.replay(job_id, fields))
+
+    async def replay_many(self, type: str, **options: Unpack[ReplayOptions]) -> Replayed:
+        """Run dead jobs of a type again, oldest first: at most 1000 a call, see `more`."""
+        return await self._do(calls.replay_many({"type": type, **options}))
+
+    async def discard(self, job_id: str, note: str) -> Job:
+        """Give a dead job up; the note says why."""
+        return await self._do(calls.discard(job_id, note))
 
     async def logs(
         self, job_id: str, *, attempt: int | None = None, follow: bool = False

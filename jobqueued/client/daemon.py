@@ -118,6 +118,11 @@ def type_path(name: str, action: str = "") -> str:
     return f"/types/{quote(name, safe='')}" + (f"/{action}" if action else "")
 
 
+def dead_path(job_id: str, action: str = "") -> str:
+    """The same among the dead jobs: `/dlq/ID` or `/dlq/ID/ACTION`."""
+    return f"/dlq/{quote(job_id, safe='')}" + (f"/{action}" if action else "")
+
+
 class _UnixConnection(HTTPConnection):
     def __init__(self, path: str) -> None:
         super().__init__("localhost", timeout=CONNECT_SECONDS)

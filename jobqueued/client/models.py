@@ -133,10 +133,29 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     cpu_ms: int | None = None
 
 
-class Attempts(msgspec.Struct, frozen=True):
-    """Attempts of a job, first to last."""
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody did to a job; `attempt` is how many attempts there were by then."""
+
+    number: int
+    at: datetime
+    attempt: int
+    action: str
+    actor: str
+    note: str | None = None
+    edited: bool = False
+    before_json: Raw = msgspec.field(name="payload_before", default=Raw(b"null"))
+
+    @property
+    def payload_before(self) -> Any:
+        """The payload as it was, where `edited` says that it was changed."""
+        return msgspec.json.decode(self.before_json)
+
+
+class History(msgspec.Struct, frozen=True):
+    """Attempts and what people did to a job, first to last."""
 
     attempts: list[Attempt]
+    changes: list[Change] = []
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -191,3 +210,27 @@ class Types(msgspec.Struct, frozen=True):
     """Types in the order of the alphabet."""
 
     types: list[Type]
+
+
+class DeadJob(Job, frozen=True, kw_only=True):
+    """A dead job with its history."""
+
+    attempts: list[Attempt]
+    changes: list[Change] = []
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead jobs run again, oldest first, or would in a dry run.
+
+    `skipped` are those whose idempotency key a newer job has, `dead` how many there were of the
+    type; where there are `more`, the next call begins at `next_cursor`.
+    """
+
+    count: int
+    ids: list[str]
+    skipped: int
+    dead: int
+    dry_run: bool
+    confirm_needed: bool
+    more: bool
+    next_cursor: str | None = None

@@ -251,6 +251,13 @@ SETTINGS: tuple[Setting, ...] = (
         default="60s",
         help="How often one job is tried while the breaker is open; one that works closes it.",
     ),
+    Setting(
+        sections=(TYPE,),
+        name="confirm_replay",
+        kind=Switch(),
+        default=False,
+        help="Whether dead jobs are replayed only by who says `confirm`, or --yes.",
+    ),
     *REFINING_SETTINGS,
 )
 

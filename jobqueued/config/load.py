@@ -162,6 +162,7 @@ def _job_type(name: str, kind: str, values: Values, secrets: tuple[bytes, ...]) 
         max_running_per_key=values.get("max_running_per_key"),
         rate=values.get("rate"),
         breaker=_breaker(values),
+        confirm_replay=values["confirm_replay"],
     )
 
 

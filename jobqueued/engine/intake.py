@@ -50,6 +50,12 @@ class Intake:
         self._announce(placed)
         return placed
 
+    def room(self) -> int:
+        """How many jobs there is room for; none is a refusal."""
+        self._check_open(1)
+        shared = self._shared
+        return shared.config.queue.max_depth - shared.store.counts.waiting - self._entering
+
     def _check_open(self, number: int) -> None:
         shared = self._shared
         if shared.draining:

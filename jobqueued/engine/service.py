@@ -12,6 +12,7 @@ from jobqueued.config import Config
 from jobqueued.engine.attempt import Attempts
 from jobqueued.engine.breakers import Breakers
 from jobqueued.engine.controls import Controls, TypeState
+from jobqueued.engine.dead import DeadLetters
 from jobqueued.engine.dispatcher import Dispatcher
 from jobqueued.engine.gates import Gates
 from jobqueued.engine.intake import Intake
@@ -54,6 +55,7 @@ class Engine:
         self.store = store
         self.shared = shared = Shared(config, store)
         self._intake = Intake(shared, IdMaker(store.last_place))
+        self.dead_letters = DeadLetters(shared, self._intake)
         settler = Settler(shared)
         self._attempts = Attempts(shared, settler, executors)
         self.pools: dict[str, Pool] = {}

@@ -71,6 +71,30 @@ class Conflict(Refused):
     code = "conflict"
 
 
+class NotDead(Conflict):
+    """Only dead jobs can be replayed or discarded."""
+
+    code = "not_dead"
+
+
+class TypeGone(Conflict):
+    """The job's type is no longer configured."""
+
+    code = "type_gone"
+
+
+class ConfirmNeeded(Conflict):
+    """Jobs of this type are replayed only when the caller says that it is meant."""
+
+    code = "confirm_needed"
+
+
+class KeyTaken(Conflict):
+    """A newer job has the idempotency key by now."""
+
+    code = "idempotency_key_taken"
+
+
 class UnknownType(Refused):
     """No job type of that name is configured."""
 

@@ -40,7 +40,7 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
             Status.CANCELLED,
         }
     ),
-    Status.DEAD: frozenset({Status.PENDING, Status.DISCARDED}),
+    Status.DEAD: frozenset({Status.PENDING, Status.SCHEDULED, Status.DISCARDED}),
     Status.COMPLETED: frozenset(),
     Status.DISCARDED: frozenset(),
     Status.CANCELLED: frozenset(),

@@ -101,3 +101,4 @@ class JobType(msgspec.Struct, frozen=True, kw_only=True):
     rate: Rate | None = None
     breaker: Breaker | None = Breaker()
     max_running_per_key: int | None = None
+    confirm_replay: bool = False

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from jobqueued.model.change import Act, Change, Found, Replay
 from jobqueued.model.control import Control, Room
 from jobqueued.model.errors import StoreError
 from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
@@ -133,6 +134,18 @@ class Store(Protocol):
 
     async def run_now(self, job_id: str, now: int) -> str | None:
         """Make a scheduled or retrying job pending; the status it had before."""
+
+    async def dead(self, job_type: str, after: str | None, limit: int) -> list[str]:
+        """The ids of dead jobs of a type, oldest first."""
+
+    async def replay(self, replays: Sequence[Replay], act: Act) -> list[Found | None]:
+        """Give dead jobs fresh attempts; what each was before, None where there is none."""
+
+    async def discard(self, job_id: str, act: Act) -> str | None:
+        """Give a dead job up; the status it had before."""
+
+    async def changes(self, job_id: str) -> list[Change]:
+        """What people did to a job, first to last."""
 
     async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
         """Hand pending jobs to idle workers, best first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -40,6 +41,11 @@ command = ["cat"]
 result = "stdout"
 [types.fail]
 command = ["sh", "-c", "echo it went wrong; exit 3"]
+[types.picky]
+command = ["grep", "good"]
+[types.marked]
+command = ["false"]
+confirm_replay = true
 [types.again]
 command = ["false"]
 max_retries = 5
@@ -129,6 +135,12 @@ class Daemon:
     def stop(self) -> int:
         self.process.terminate()
         return self.process.wait(PATIENCE)
+
+    def reload(self) -> None:
+        """Have the configuration read again."""
+        before = self.log().count("configuration reloaded")
+        self.process.send_signal(signal.SIGHUP)
+        until(lambda: self.log().count("configuration reloaded") > before)
 
     def connection(self, *, over_unix: bool = False) -> HTTPConnection:
         if over_unix:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from jobqueued.api.wire import attempts_json, batch_json, beats_json, job_json, new_batch_json
+from jobqueued.model.change import Change
 from jobqueued.model.job import Attempt, Batch, Job, Progress, Status
 from jobqueued.model.submission import BeatAnswer, Submitted
 
@@ -88,9 +91,23 @@ def test_an_attempt_has_its_duration() -> None:
         max_rss_bytes=4096,
         cpu_ms=3,
     )
-    (document,) = json.loads(attempts_json([attempt]))["attempts"]
+    (document,) = json.loads(attempts_json([attempt], []))["attempts"]
     assert (document["number"], document["duration_ms"], document["exit_code"]) == (1, 250, 1)
     assert document["finished_at"] == "1970-01-01T00:00:01.250Z"
+
+
+@pytest.mark.parametrize(("before", "edited"), [(None, False), (b"null", True), (b"1.10", True)])
+def test_a_change_says_whether_it_edited_the_payload(before: bytes | None, edited: bool) -> None:
+    change = Change(
+        number=2, at=1250, attempt=1, actor="user ann", action="replay", note=None,
+        payload_before=before,
+    )  # fmt: skip
+    body = attempts_json([], [change])
+    (document,) = json.loads(body)["changes"]
+    assert (document["number"], document["at"]) == (2, "1970-01-01T00:00:01.250Z")
+    assert (document["actor"], document["action"]) == ("user ann", "replay")
+    assert document["edited"] == edited
+    assert b'"payload_before":' + (before or b"null") in body
 
 
 def test_beats_are_answered_in_order() -> None:

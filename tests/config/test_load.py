@@ -269,5 +269,7 @@ def test_the_defaults_of_a_type_are_those_of_the_model() -> None:
     model = msgspec.structs.asdict(JobType(name="x", handler=CommandHandler(argv=("true",))))
     declared = defaults_of("types.NAME")
     shared = set(model) & set(declared)
-    assert shared == {"pool", "timeout", "max_retries", "priority", "lease"}
+    assert shared == {
+        *("pool", "timeout", "max_retries", "priority", "lease", "confirm_replay"),
+    }
     assert {name: model[name] for name in shared} == {name: declared[name] for name in shared}

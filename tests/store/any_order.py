@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from jobqueued.model.change import Act, Replay
 from jobqueued.model.control import Room
 from jobqueued.model.job import TERMINAL, TRANSITIONS, WAITING, Claimed, Job, Progress, Status
 from jobqueued.store.interface import Ask, Retained, Settlement
@@ -43,24 +44,31 @@ class Known:
     attempt: int = 0
     finished_at: int | None = None
     cancel_requested: bool = False
+    failures: int = 0
     claimed: Claimed | None = None
     holder: str = "daemon"
     lease_expires_at: int | None = None
     progress: Progress | None = None
+    payload: bytes = b"{}"
+    expires_at: int | None = None
+    changes: list[tuple[str, int, bytes | None]] = field(default_factory=list)
+    """Of each the action, the attempts by then, and the payload before."""
     attempts: list[str] = field(default_factory=list)
     """How each ended."""
     logs: dict[int, bytes] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.expires_at = self.job.expires_at
+
     def expired(self, now: int) -> bool:
-        return self.job.expires_at is not None and self.job.expires_at <= now
+        return self.expires_at is not None and self.expires_at <= now
 
     def go(self, status: Status, now: int) -> None:
         assert status in TRANSITIONS[self.status], (self.status, status)
         self.status = status
         if status is not Status.PROCESSING:
             self.claimed = self.lease_expires_at = None
-        if status in TERMINAL:
-            self.finished_at = now
+        self.finished_at = now if status in TERMINAL else None
 
 
 class AnyOrder(RuleBasedStateMachine):
@@ -166,6 +174,8 @@ class AnyOrder(RuleBasedStateMachine):
             known.progress = None
             assert (claimed.job is not None) == (holder == "remote")
             assert claimed.lease.attempt == known.attempt
+            assert (claimed.failures, claimed.losses) == (known.failures, 0)
+            assert (claimed.payload, claimed.payload_intact) == (known.payload, True)
         self.check_room(found, left, workers)
 
     def is_ready(self, job_type: str) -> bool:
@@ -215,6 +225,7 @@ class AnyOrder(RuleBasedStateMachine):
         known.attempts.append(settlement.outcome.kind)
         known.go(status, self.now)
         known.run_at = settlement.next.run_at or known.run_at
+        known.failures = settlement.next.failures
         return status
 
     @precondition(lambda self: self.stale)
@@ -246,6 +257,75 @@ class AnyOrder(RuleBasedStateMachine):
         if known.status in (Status.SCHEDULED, Status.RETRYING):
             known.go(Status.PENDING, self.now)
             known.run_at = self.now
+
+    @precondition(lambda self: self.known)
+    @rule(
+        chance=chances,
+        delay=st.sampled_from([0, 0, 50]),
+        payload=st.sampled_from([None, b"{}", b"[1]", b"[2]"]),
+    )
+    def replay(self, chance: int, delay: int, payload: bytes | None) -> None:
+        known = self.pick_dead(chance)
+        wanted = Replay(known.job.id, self.now + delay, payload)
+        [found] = self.run(self.store.replay([wanted], Act("ann", self.now, "again")))
+        assert found is not None
+        assert (found.status, found.newer is None) == (known.status, self.has_its_key(known))
+        if found.replayed:
+            self.replayed(known, wanted)
+
+    def replayed(self, known: Known, wanted: Replay) -> None:
+        known.go(Status.SCHEDULED if wanted.run_at > self.now else Status.PENDING, self.now)
+        known.run_at, known.failures, known.cancel_requested = wanted.run_at, 0, False
+        if known.expired(wanted.run_at):
+            known.expires_at = None
+        before = known.payload
+        known.payload = before if wanted.payload is None else wanted.payload
+        edited = known.payload != before
+        known.changes.append(("replay", known.attempt, before if edited else None))
+
+    def pick_dead(self, chance: int) -> Known:
+        """A dead job, or now and then any other."""
+        dead = [each for each in self.known.values() if each.status is Status.DEAD]
+        return dead[chance % len(dead)] if dead and chance % 4 else self.pick(chance)
+
+    def has_its_key(self, known: Known) -> bool:
+        """Whether no newer job has the key of a dead one."""
+        key = known.job.idempotency_key
+        return known.status is not Status.DEAD or not any(
+            each.job.idempotency_key == key and each.job.id > known.job.id
+            for each in self.known.values()
+            if key is not None
+        )
+
+    @rule(job_type=types, after=chances, most=st.integers(1, 5))
+    def replay_many(self, job_type: str, after: int, most: int) -> None:
+        """The oldest first, in one transaction."""
+        start = self.pick(after).job.id if self.known and after % 2 else None
+        dead = [
+            each.job.id
+            for each in self.known.values()
+            if (each.status, each.job.type) == (Status.DEAD, job_type)
+            and (start is None or each.job.id > start)
+        ]
+        ids = self.run(self.store.dead(job_type, start, most))
+        assert ids == sorted(dead)[:most]
+        wanted = [Replay(one, self.now) for one in ids]
+        expected = [self.has_its_key(self.known[one]) for one in ids]
+        found = self.run(self.store.replay(wanted, Act("ann", self.now)))
+        assert [one is not None and one.replayed for one in found] == expected
+        for one, is_replayed in zip(wanted, expected, strict=True):
+            if is_replayed:
+                self.replayed(self.known[one.job_id], one)
+
+    @precondition(lambda self: self.known)
+    @rule(chance=chances)
+    def discard(self, chance: int) -> None:
+        known = self.pick_dead(chance)
+        act = Act("ann", self.now, "no use")
+        assert self.run(self.store.discard(known.job.id, act)) == known.status
+        if known.status is Status.DEAD:
+            known.go(Status.DISCARDED, self.now)
+            known.changes.append(("discard", known.attempt, None))
 
     @rule()
     def promote(self) -> None:
@@ -293,12 +373,18 @@ class AnyOrder(RuleBasedStateMachine):
     def every_acknowledged_job_is_where_it_should_be(self) -> None:
         if not hasattr(self, "store"):
             return
-        rows = self.beside.execute("SELECT id, status, attempt, lease_token, run_at FROM jobs")
+        rows = self.beside.execute(
+            "SELECT id, status, attempt, failures, cancel_requested, expires_at, lease_token, "
+            "run_at FROM jobs"
+        )
         found = {row[0]: row[1:] for row in rows}
         assert found == {
             each.job.id: (
                 each.status,
                 each.attempt,
+                each.failures,
+                each.cancel_requested or each.status is Status.CANCELLED,
+                each.expires_at,
                 each.claimed.lease.token if each.claimed else None,
                 each.run_at,
             )

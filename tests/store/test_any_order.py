@@ -82,8 +82,10 @@ class EveryVerb(KeysInOrder):
         job = self.run(self.store.job(known.job.id))
         assert job is not None
         assert (job.status, job.payload, job.run_at) == (
-            known.status, known.job.payload, known.run_at
+            known.status, known.payload, known.run_at
         )  # fmt: skip
+        changes = self.run(self.store.changes(known.job.id))
+        assert [(c.action, c.attempt, c.payload_before) for c in changes] == known.changes
         assert (job.attempt, job.progress) == (known.attempt, known.progress)
         assert (job.finished_at, job.lease_expires_at) == (
             known.finished_at, known.lease_expires_at
@@ -135,7 +137,7 @@ class EveryVerb(KeysInOrder):
     def read_what_comes_next(self) -> None:
         waiting = [each for each in self.known.values() if each.status in WAITING]
         due = [each.run_at for each in waiting if each.status is not Status.PENDING]
-        expiring = [each.job.expires_at for each in waiting if each.job.expires_at is not None]
+        expiring = [each.expires_at for each in waiting if each.expires_at is not None]
         assert self.run(self.store.next_due()) == min([*due, *expiring], default=None)
         if all(map(self.is_ready, TYPES)):
             ready = [one for one in waiting if one.status is Status.PENDING and self.can_go(one)]

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from jobqueued.model.change import Act, Found, Replay
 from jobqueued.model.ids import first_place
 from jobqueued.model.job import Status
 from jobqueued.model.submission import JobQuery
 from jobqueued.store.interface import Retained
-from jobqueued.store.sqlite import claims, due, jobs, leases, retention
+from jobqueued.store.sqlite import claims, dead, due, jobs, leases, retention
 from jobqueued.store.sqlite.claims import Wish
 from jobqueued.store.sqlite.connection import open_writer
 from jobqueued.store.sqlite.counts import JobCounts, Transaction
@@ -133,6 +134,8 @@ HOT: dict[str, tuple[tuple[object, ...], str]] = {
     "oldest_finished": (("completed", True), "jobs_finished (status=? AND <expr>=?"),
     "batch_counts": (("batch-7",), "jobs_batch (batch_id=?)"),
     "find_idempotency_key": (("once-8", None), "jobs_idempotency (idempotency_key=? AND tenant=?)"),
+    "dead_of_type": (("rare", 0, 10), "jobs_unsuccessful_type (status=? AND type=? AND rowid>?)"),
+    "newer_of_key": (("once-8", None, 0), "jobs_idempotency (idempotency_key=? AND tenant=? AND "),
     "last_seq": ((), "jobs"),
 }
 
@@ -247,6 +250,7 @@ LISTS: dict[str, dict[str, Any]] = {
     "common status": {"statuses": ("completed",)},
     "pending": {"statuses": ("pending",)},
     "rare status": {"statuses": ("dead",)},
+    "discarded and type": {"statuses": ("discarded",), "type": "mail"},
     "two rare statuses": {"statuses": ("dead", "processing")},
     "no such status": {"statuses": ("discarded",)},
     "status and batch": {"statuses": ("completed",), "batch_id": "batch-7"},
@@ -271,3 +275,59 @@ def test_a_walk_would_be_noticed(database: Recording) -> None:
 
     assert steps_of(database, walk) > PAGE_COST
     assert walks(plans(database, walk)) == ["SCAN jobs"]
+
+
+def all_dead(database: Recording) -> None:
+    """As many dead letters as there are finished jobs, all but a few of them of other types."""
+    for status in ("dead", "discarded"):
+        database.execute(
+            "INSERT INTO jobs (seq, id, type, status, priority, max_retries, attempt, failures, "
+            "created_at, run_at, started_at, finished_at) "
+            "SELECT -seq - iif(?1 = 'dead', 0, 1), ?1 || seq, type, ?1, 5, 3, 1, 1, ?2, ?2, ?2, ?2 "
+            "FROM jobs WHERE seq % 2 = 0 AND seq > 0",
+            (status, NOW),
+        )
+
+
+DEAD_LISTS: dict[str, dict[str, Any]] = {
+    "dead": {"statuses": ("dead",)},
+    "dead of a type": {"statuses": ("dead",), "type": "mail"},
+    "dead of a rare type": {"statuses": ("dead",), "type": "rare"},
+    "dead of no type": {"statuses": ("dead",), "type": "unknown"},
+    "next page": {"statuses": ("dead",), "type": "mail", "before_id": new_job(now=NOW).id},
+    "discarded": {"statuses": ("discarded",)},
+    "discarded of a rare type": {"statuses": ("discarded",), "type": "rare"},
+}
+
+
+@pytest.mark.parametrize("name", DEAD_LISTS)
+def test_a_page_of_many_dead_jobs_costs_what_is_on_it(database: Recording, name: str) -> None:
+    all_dead(database)
+    work = listing(**DEAD_LISTS[name])
+    assert steps_of(database, work) < PAGE_COST / 10
+    steps = plans(database, work)
+    assert any("jobs_unsuccessful" in step for step in steps)
+    assert walks([step for step in steps if "counts" not in step]) == []
+
+
+def named(database: Recording, seq: int) -> str:
+    """The id of a row, made one that leads there."""
+    digits = f"{seq >> 12:012x}"
+    job_id = f"{digits[:8]}-{digits[8:]}-7{seq & 0xFFF:03x}-8000-000000000000"
+    database.execute("UPDATE jobs SET id = ? WHERE seq = ?", (job_id, seq))
+    return job_id
+
+
+def test_a_replay_goes_straight_to_its_jobs(database: Recording) -> None:
+    rows = database.execute("SELECT seq FROM jobs WHERE status = 'dead'").fetchall()
+    ids = [named(database, row[0]) for row in rows]
+    tx, _ = transaction(database)
+
+    def replay(_: sqlite3.Connection) -> object:
+        found = [dead.replay(tx, Replay(one, NOW, b"[]"), Act("ann", NOW)) for one in ids[1:]]
+        assert found == [Found("dead")] * (SOME - 1)
+        return dead.discard(tx, ids[0], Act("ann", NOW))
+
+    steps = plans(database, replay)
+    assert len(steps) > SOME
+    assert walks(steps) == []

@@ -29,10 +29,15 @@ _TEXT = {status: status.value for status in Status}
 """Plain text: binding anything else to a statement takes SQLite's module much longer."""
 _STATUSES = frozenset(_TEXT.values())
 _LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
-_DUE = (("jobs_due", "status IN ('scheduled', 'retrying')"),)
-_UNSUCCESSFUL = (("jobs_unsuccessful", "status IN ('dead', 'discarded', 'cancelled', 'expired')"),)
+Indexes = tuple[tuple[str, str], ...]
+
+_DUE: Indexes = (("jobs_due", "status IN ('scheduled', 'retrying')"),)
+_UNSUCCESSFUL: Indexes = (
+    ("jobs_unsuccessful", "status IN ('dead', 'discarded', 'cancelled', 'expired')"),
+)
 _HELD_BACK = "key IS NOT NULL AND held_back = 1"
-_INDEXES = {
+_UNSUCCESSFUL_TYPE = (("jobs_unsuccessful_type", _UNSUCCESSFUL[0][1]),)
+_INDEXES: dict[Status, Indexes] = {
     Status.SCHEDULED: _DUE,
     Status.RETRYING: _DUE,
     Status.PENDING: (("jobs_pending", "held_back = 0"), ("jobs_keyed", _HELD_BACK)),
@@ -56,7 +61,7 @@ def submit(
         known = None if job.idempotency_key is None else _known(tx, job, fresh, window)
         if known is None:
             placed.append(Submitted(job, False))
-        elif _same_work(known, job):
+        elif _same_work(tx, known, job):
             placed.append(Submitted(known, True))
         else:
             return _key_reused(job, number if batch_id else None)
@@ -84,8 +89,14 @@ def _known(
     return None
 
 
-def _same_work(known: Job, job: Job) -> bool:
-    return known.type == job.type and same_json(known.payload, job.payload)
+def _same_work(tx: Transaction, known: Job, job: Job) -> bool:
+    """Whether the caller asks for what it asked for then; a replay may have changed it since."""
+    if known.type != job.type:
+        return False
+    if same_json(known.payload, job.payload):
+        return True
+    rows = tx.execute(SQL["payloads_before"], (place_of(known.id),)).fetchall()
+    return any(same_json(row[0], job.payload) for row in rows)
 
 
 def _key_reused(job: Job, number: int | None) -> KeyReused:
@@ -205,8 +216,13 @@ def _sources(query: JobQuery, counts: Mapping[str, int]) -> Iterator[tuple[str, 
         yield "jobs", f"+status IN ({names})" if walked else "true"
     for status in query.statuses:
         if status not in walked:
-            for index, condition in _INDEXES[Status(status)]:
+            for index, condition in _indexes_of(status, query):
                 yield f"jobs INDEXED BY {index}", f"{condition} AND status = '{Status(status)}'"
+
+
+def _indexes_of(status: str, query: JobQuery) -> Indexes:
+    found = _INDEXES[Status(status)]
+    return _UNSUCCESSFUL_TYPE if found is _UNSUCCESSFUL and query.type is not None else found
 
 
 def _is_walked(status: str, counts: Mapping[str, int]) -> bool:

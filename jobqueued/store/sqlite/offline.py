@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from jobqueued import __version__, clock
+from jobqueued.model.change import Change
 from jobqueued.model.errors import DamagedDatabase, DiskFull, NewerDatabase
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import Status
+from jobqueued.store.sqlite.changes import read_changes
 from jobqueued.store.sqlite.connection import APPLICATION_ID, SQLITE_ERRORS, explain, is_disk_full
 from jobqueued.store.sqlite.files import sync_file
 from jobqueued.store.sqlite.jobs import DAMAGED, is_intact
@@ -25,6 +27,8 @@ from jobqueued.store.sqlite.queries import SQL
 T = TypeVar("T")
 Row = dict[str, Any]
 
+_WITH_CHANGES = 2
+"""The first schema that keeps what people did to a job."""
 _PAGES_A_STEP = 1024
 _MOST_FAULTS = 20
 """Faults of one kind that are named; a damaged disk has thousands."""
@@ -40,7 +44,7 @@ def read_status(path: Path) -> dict[str, object]:
 
 
 def read_job(path: Path, job_id: str) -> dict[str, object] | None:
-    """A job as the API shows it, with `attempts`; payload and result are JSON as it was sent."""
+    """A job as the API shows it, with its history; payload and result are JSON as it was sent."""
     return _reading(path, lambda connection: _job(connection, path, job_id))
 
 
@@ -184,7 +188,21 @@ def _job(connection: sqlite3.Connection, path: Path, job_id: str) -> dict[str, o
         job["payload"] = DAMAGED
     for name in ("payload", "result"):
         job[name] = _json(path, job_id, job[name])
-    return {**_with_times(job), "attempts": attempts}
+    changes = [_change(path, job_id, row) for row in _changes(connection, job_id)]
+    return {**_with_times(job), "attempts": attempts, "changes": changes}
+
+
+def _changes(connection: sqlite3.Connection, job_id: str) -> list[Change]:
+    """A file that no newer daemon has opened yet has none."""
+    has_changes = _number(connection, "user_version") >= _WITH_CHANGES
+    return read_changes(connection, job_id) if has_changes else []
+
+
+def _change(path: Path, job_id: str, change: Change) -> Row:
+    row = msgspec.structs.asdict(change)
+    before = _json(path, job_id, row["payload_before"])
+    row |= {"at": clock.rfc3339(change.at), "edited": before is not None, "payload_before": before}
+    return row
 
 
 def _attempt(row: Row) -> Row:

@@ -38,7 +38,7 @@ def _kinds(retained: Retained) -> Iterator[tuple[str, bool, int]]:
 
 
 def _delete(tx: Transaction, seq: int, batch_id: str | None) -> None:
-    for name in ("job", "payload", "result", "attempts", "logs"):
+    for name in ("job", "payload", "result", "attempts", "logs", "changes"):
         tx.execute(SQL[f"delete_{name}"], (seq,))
     if batch_id is not None:
         tx.execute(SQL["delete_empty_batch"], (batch_id, batch_id))

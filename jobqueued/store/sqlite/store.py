@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from jobqueued.model.change import Act, Change, Found, Replay
 from jobqueued.model.control import Control
 from jobqueued.model.errors import DiskFull, KeyReused, StoreError
 from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Key, KeyQueue, Retained, Settlement
-from jobqueued.store.sqlite import controls, due, jobs, keys, leases, retention
+from jobqueued.store.sqlite import changes, controls, dead, due, jobs, keys, leases, retention
 from jobqueued.store.sqlite.claims import Wish, claimed
 from jobqueued.store.sqlite.connection import (
     SQLITE_ERRORS,
@@ -182,6 +183,20 @@ class SqliteStore:
 
     async def run_now(self, job_id: str, now: int) -> str | None:
         return await self._write(lambda tx: jobs.run_now(tx, job_id, now), essential=False)
+
+    async def dead(self, job_type: str, after: str | None, limit: int) -> list[str]:
+        return await self._read(lambda c: dead.read_dead(c, job_type, after, limit))
+
+    async def replay(self, replays: Sequence[Replay], act: Act) -> list[Found | None]:
+        return await self._write(
+            lambda tx: [dead.replay(tx, one, act) for one in replays], essential=False
+        )
+
+    async def discard(self, job_id: str, act: Act) -> str | None:
+        return await self._write(lambda tx: dead.discard(tx, job_id, act), essential=False)
+
+    async def changes(self, job_id: str) -> list[Change]:
+        return await self._read(lambda c: changes.read_changes(c, job_id))
 
     async def claim(self, asks: Sequence[Ask], now: int) -> list[Claimed]:
         return [claimed(taken) for taken in await self.writer.claim(Wish(asks, now))]

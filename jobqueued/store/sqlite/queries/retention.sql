@@ -23,6 +23,9 @@ DELETE FROM attempts WHERE seq = ?
 -- name: delete_logs
 DELETE FROM logs WHERE seq = ?
 
+-- name: delete_changes
+DELETE FROM changes WHERE seq = ?
+
 -- name: delete_batches_without_jobs
 DELETE FROM batches WHERE id IN (
     SELECT id FROM batches WHERE total = 0 AND created_at <= ? ORDER BY created_at LIMIT ?)
