@@ -36,7 +36,7 @@ _UNSUCCESSFUL: Indexes = (
     ("jobs_unsuccessful", "status IN ('dead', 'discarded', 'cancelled', 'expired')"),
 )
 _HELD_BACK = "key IS NOT NULL AND held_back = 1"
-_UNSUCCESSFUL_TYPE = (("jobs_unsuccessful_type", _UNSUCCESSFUL[0][1]),)
+_UNSUCCESSFUL_TYPE = (("jobs_unsuccessful_type", _ENDED_BADLY),)
 _INDEXES: dict[Status, Indexes] = {
     Status.SCHEDULED: _DUE,
     Status.RETRYING: _DUE,
