@@ -11,7 +11,7 @@ from zlib import crc32
 
 from jobqueued.model.errors import DamagedDatabase, KeyReused
 from jobqueued.model.ids import first_place, place_of
-from jobqueued.model.job import TERMINAL, WAITING, Attempt, Batch, Job, Progress, Status
+from jobqueued.model.job import TERMINAL, Attempt, Batch, Job, Progress, Status
 from jobqueued.model.same_json import same_json
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.sqlite.counts import Transaction
@@ -53,6 +53,7 @@ def submit(
 ) -> list[Submitted] | KeyReused:
     """Insert all jobs or none; keys are looked up before anything is written."""
     placed: list[Submitted] = []
+    reused: list[int] = []
     fresh: dict[tuple[str, str | None], Job] = {}
     for number, job in enumerate(jobs):
         known = None if job.idempotency_key is None else _known(tx, job, fresh, window)
@@ -61,7 +62,9 @@ def submit(
         elif _same_work(known, job):
             placed.append(Submitted(known, True))
         else:
-            return _key_reused(job, number if batch_id else None)
+            reused.append(number)
+    if reused:
+        return _keys_reused(jobs, reused, batch_id)
     new = [submitted.job for submitted in placed if not submitted.replayed]
     if batch_id is not None:
         tx.execute(SQL["insert_batch"], (batch_id, len(new), jobs[0].created_at))
@@ -90,12 +93,14 @@ def _same_work(known: Job, job: Job) -> bool:
     return known.type == job.type and same_json(known.payload, job.payload)
 
 
-def _key_reused(job: Job, number: int | None) -> KeyReused:
-    where = "" if number is None else f"jobs[{number}]: "
-    return KeyReused(
-        f"{where}idempotency key {job.idempotency_key!r} belongs to a job of another type or "
-        "payload; use a new key for new work"
-    )
+def _keys_reused(jobs: Sequence[Job], numbers: Sequence[int], batch_id: str | None) -> KeyReused:
+    faults = []
+    for number in numbers:
+        where = "" if batch_id is None else f"jobs[{number}]."
+        key = jobs[number].idempotency_key
+        message = f"{key!r} belongs to a job of another type or payload; use a new key for new work"
+        faults.append((f"{where}idempotency_key", message))
+    return KeyReused(": ".join(faults[0]), tuple(faults))
 
 
 def insert(tx: Transaction, jobs: Sequence[Job]) -> None:
@@ -196,15 +201,14 @@ def list_jobs(
 
 def _sources(query: JobQuery, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Where to look, and for what there: a status that few jobs have through its own index."""
-    labelled = any(getattr(query, column) is not None for column in _LABELS)
-    walked = [status for status in query.statuses if labelled or _is_walked(status, counts)]
+    walked = [status for status in query.statuses if query.has_label or _is_walked(status, counts)]
     if walked or not query.statuses:
         # The unary plus keeps SQLite from sorting a large index instead of walking back.
         names = ", ".join(f"'{Status(status)}'" for status in walked)
         yield "jobs", f"+status IN ({names})" if walked else "true"
     for status in query.statuses:
         if status not in walked:
-            index, condition = _INDEXES[Status(status)]
+            index, condition = index_of(status)
             yield f"jobs INDEXED BY {index}", f"{condition} AND status = '{Status(status)}'"
 
 
@@ -220,8 +224,8 @@ def _is_walked(status: str, counts: Mapping[str, int]) -> bool:
 def _newest(
     connection: sqlite3.Connection, query: JobQuery, source: str, condition: str
 ) -> list[int]:
-    conditions, values = _conditions(query)
-    where = " AND ".join([condition, *conditions])
+    wanted, values = conditions(query)
+    where = " AND ".join([condition, *wanted])
     rows = connection.execute(
         f"SELECT seq FROM {source} WHERE {where} ORDER BY seq DESC LIMIT ?",
         (*values, query.limit + 1),
@@ -229,13 +233,19 @@ def _newest(
     return [row[0] for row in rows]
 
 
-def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
-    conditions: list[str] = []
+def index_of(status: str) -> tuple[str, str]:
+    """The index that has the jobs of a status, and the condition that lets SQLite use it."""
+    return _INDEXES[Status(status)]
+
+
+def conditions(query: JobQuery) -> tuple[list[str], list[object]]:
+    """What a query asks of a job beside its status, and the values for it."""
+    wanted: list[str] = []
     values: list[object] = []
     for column in ("type", *_LABELS):
         value = getattr(query, column)
         if value is not None:
-            conditions.append(f"{column} = ?")
+            wanted.append(f"{column} = ?")
             values.append(value)
     bounds = (
         (">=", None if query.created_after is None else first_place(query.created_after + 1)),
@@ -244,9 +254,9 @@ def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
     )
     for sign, bound in bounds:
         if bound is not None:
-            conditions.append(f"seq {sign} ?")
+            wanted.append(f"seq {sign} ?")
             values.append(bound)
-    return conditions, values
+    return wanted, values
 
 
 def read_batch(connection: sqlite3.Connection, batch_id: str) -> Batch | None:
@@ -280,20 +290,6 @@ def _state(tx: Transaction, job_id: str) -> tuple[str, int, str] | None:
         (place_of(job_id), job_id),
     ).fetchone()
     return row
-
-
-def cancel(tx: Transaction, job_id: str, now: int) -> str | None:
-    """Cancel a waiting job, mark a processing one; the status it had before."""
-    state = _state(tx, job_id)
-    if state is None:
-        return None
-    job_type, priority, status = state
-    if status in WAITING:
-        tx.execute(SQL["cancel_waiting"], (now, place_of(job_id)))
-        tx.moved(job_type, priority, status, Status.CANCELLED)
-    elif status == Status.PROCESSING:
-        tx.execute(SQL["request_cancel"], (place_of(job_id),))
-    return status
 
 
 def run_now(tx: Transaction, job_id: str, now: int) -> str | None:

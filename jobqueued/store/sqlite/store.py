@@ -5,17 +5,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from jobqueued.model.errors import DiskFull, KeyReused, StoreError
-from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
+from jobqueued.model.job import (
+    CANCELLABLE,
+    Attempt,
+    Batch,
+    Claimed,
+    Held,
+    Job,
+    Lease,
+    Progress,
+    Status,
+)
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Retained, Settlement
-from jobqueued.store.sqlite import due, jobs, leases, retention
+from jobqueued.store.sqlite import cancel, due, jobs, leases, retention
 from jobqueued.store.sqlite.claims import Wish, claimed
 from jobqueued.store.sqlite.connection import (
     SQLITE_ERRORS,
@@ -172,7 +182,20 @@ class SqliteStore:
         return await self._read(lambda c: jobs.read_log(c, job_id, attempt))
 
     async def cancel(self, job_id: str, now: int) -> str | None:
-        return await self._write(lambda tx: jobs.cancel(tx, job_id, now), essential=False)
+        return (await self.cancel_many([job_id], CANCELLABLE, now))[0]
+
+    async def cancel_many(
+        self, job_ids: Sequence[str], statuses: Collection[str], now: int
+    ) -> list[str | None]:
+        return await self._write(
+            lambda tx: cancel.cancel(tx, job_ids, statuses, now), essential=False
+        )
+
+    async def find_to_cancel(self, query: JobQuery) -> list[str]:
+        return await self._read(lambda c: cancel.find(c, query))
+
+    async def count_to_cancel(self, query: JobQuery, most: int) -> int:
+        return await self._read(lambda c: cancel.count(c, query, most))
 
     async def run_now(self, job_id: str, now: int) -> str | None:
         return await self._write(lambda tx: jobs.run_now(tx, job_id, now), essential=False)
