@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from jobqueued import clock
-from jobqueued.cli.documents import items, parts, value
+from jobqueued.cli.documents import value
+from jobqueued.cli.filters import query_of, with_filters
 from jobqueued.cli.options import json_option, with_target
+from jobqueued.cli.pages import Pages
 from jobqueued.cli.target import Target
 from jobqueued.cli.text import distance, milliseconds, plain, span
-from jobqueued.client.daemon import Daemon
 from jobqueued.model.job import Status
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-LARGEST_PAGE = 500
 WIDTHS = (36, 10, 5, 8)
 """Columns before the type; with fixed ones pages line up below each other."""
 SHORTEST_NOTE = len("in 59m 59s")
 
 
 @click.command(name="list")
-@click.option(
-    "--status",
-    "statuses",
-    multiple=True,
-    type=click.Choice([status.value for status in Status]),
-    metavar="STATUS",
-    help=f"{', '.join(Status)}; may be given several times.",
-)
-@click.option("--type", metavar="TYPE", help="Only of this type.")
-@click.option("--batch", "batch_id", metavar="ID", help="Only of this batch.")
-@click.option("--correlation-id", metavar="TEXT", help="Only with this one.")
-@click.option("--idempotency-key", metavar="TEXT", help="Only with this one.")
-@click.option("--key", metavar="TEXT", help="Only with this one.")
-@click.option("--created-after", metavar="TIME", help="As in 2026-01-31T12:00:00Z.")
-@click.option("--created-before", metavar="TIME", help="The same.")
+@with_filters(Status)
 @click.option("--limit", type=click.IntRange(1), help="How many (50), unless --all.")
 @click.option("--cursor", metavar="TEXT", help="Go on where an earlier list ended.")
 @click.option("--all", "everything", is_flag=True, help="All of them, page by page.")
@@ -58,48 +43,12 @@ def list_jobs(
     """List jobs, newest first."""
     if everything and limit is not None:
         raise click.UsageError("--all and --limit exclude each other")
-    query = [("status", status) for status in statuses]
-    query += [(name, text) for name, text in filters.items() if text is not None]
     wanted = None if everything else limit or 50
-    pages = Pages(target.daemon(), query, wanted, cursor)
+    pages = Pages(target.daemon(), query_of(statuses, filters), wanted, cursor)
     if as_json:
         _print_json(pages)
     else:
         _print_table(pages)
-
-
-class Pages:
-    """The jobs of a list, asked for page by page; `cursor` is where the next page starts."""
-
-    def __init__(
-        self,
-        daemon: Daemon,
-        query: list[tuple[str, str]],
-        wanted: int | None,
-        cursor: str | None,
-    ) -> None:
-        self._daemon = daemon
-        self._query = query
-        self._wanted = wanted
-        self.cursor = cursor
-
-    def __iter__(self) -> Iterator[list[msgspec.Raw]]:
-        while self._wanted is None or self._wanted > 0:
-            page = self._ask()
-            if self._wanted is not None:
-                self._wanted -= len(page)
-            yield page
-            if self.cursor is None:
-                return
-
-    def _ask(self) -> list[msgspec.Raw]:
-        size = LARGEST_PAGE if self._wanted is None else min(self._wanted, LARGEST_PAGE)
-        query = [*self._query, ("limit", str(size))]
-        if self.cursor is not None:
-            query.append(("cursor", self.cursor))
-        page = parts(self._daemon.get("/jobs", query).body)
-        self.cursor = value(page["next_cursor"])
-        return items(page["jobs"])
 
 
 def _print_json(pages: Pages) -> None:
