@@ -139,14 +139,14 @@ class Importer:
                 answer = await self._link.exchange("POST", self._path, body, 0.0)
             except ClientError as error:
                 is_up = isinstance(error, Problem) and error.status in (429, 503)
+                if may_split and isinstance(error, Problem) and error.code == "queue_full":
+                    raise
                 if is_up:
                     patience = Patience(AWAY_SECONDS, repeatable=True)
                 elif not (self._reached and isinstance(error, Unreachable)):
                     raise
                 pause = backoff.after(error) if is_up else patience.pause_after(error)
                 await self._wait(pause, error)
-                if may_split and isinstance(error, Problem) and error.status == 429:
-                    raise
             else:
                 self._reached = True
                 self._tell_waiting("")
