@@ -13,6 +13,7 @@ from jobqueued.cli.bar import open_bar
 from jobqueued.cli.filters import given, with_filters
 from jobqueued.cli.options import check_ids, json_option, with_target
 from jobqueued.cli.target import Target
+from jobqueued.cli.text import many
 from jobqueued.cli.waiting import ask_patiently
 from jobqueued.client.daemon import Daemon
 from jobqueued.model.job import CANCELLABLE, WAITING, Status
@@ -102,10 +103,10 @@ def _ask(daemon: Daemon, wanted: Document) -> Document:
 
 
 def _number(counted: Document) -> str:
-    many = "more than " if counted["more"] else ""
-    return f"{many}{counted['count']:,} {'job' if counted['count'] == 1 else 'jobs'}"
+    bound = "more than " if counted["more"] else ""
+    return bound + many(counted["count"], "job")
 
 
 def _told(done: Document) -> str:
-    stopping = f", {done['stopping']:,} running ones are being stopped" if done["stopping"] else ""
-    return f"cancelled {done['count'] - done['stopping']:,} jobs{stopping}"
+    told = f"cancelled {many(done['count'] - done['stopping'], 'job')}"
+    return f"{told}, stopping {done['stopping']:,} that run" if done["stopping"] else told

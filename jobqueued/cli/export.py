@@ -17,6 +17,7 @@ from jobqueued.cli.filters import query_of, with_filters
 from jobqueued.cli.options import with_target
 from jobqueued.cli.pages import Pages
 from jobqueued.cli.target import Target
+from jobqueued.cli.text import many
 from jobqueued.model.job import Status
 
 _ON_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
@@ -55,7 +56,7 @@ def export(
             number += len(page)
             bar.update(number, limit, bar.counted(number, "jobs"))
     if output is not None or sys.stderr.isatty():
-        click.echo(f"exported {number:,} {'job' if number == 1 else 'jobs'}", err=True)
+        click.echo(f"exported {many(number, 'job')}", err=True)
 
 
 @contextmanager

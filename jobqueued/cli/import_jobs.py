@@ -20,7 +20,7 @@ from jobqueued.cli.import_send import UNDER_WAY, Importer, Tally
 from jobqueued.cli.import_source import Source
 from jobqueued.cli.options import json_option, with_target
 from jobqueued.cli.target import Target
-from jobqueued.cli.text import plain
+from jobqueued.cli.text import many, plain
 from jobqueued.client.chunks import BATCH
 from jobqueued.client.link import Link
 
@@ -142,6 +142,5 @@ def _told(tally: Tally, rejected: Rejected, dry_run: bool) -> str:
     fit = f"{tally.fit:,} {'without fault' if dry_run else 'new'}"
     there = f", {tally.there:,} already there" if tally.there else ""
     refused = f", {tally.rejected:,} rejected (see {rejected.path})" if tally.rejected else ""
-    lines = f"{tally.lines:,} {'line' if tally.lines == 1 else 'lines'}"
-    told = plain(f"{lines}: {fit}{there}{refused}")
+    told = plain(f"{many(tally.lines, 'line')}: {fit}{there}{refused}")
     return f"{told}\n{UNCHECKED}" if dry_run else told
