@@ -116,7 +116,9 @@ def problem_of(error: Exception) -> Problem:
 
 def _refusal(error: errors.Refused) -> Problem:
     status = next((_REFUSALS[kind] for kind in type(error).__mro__ if kind in _REFUSALS), 400)
-    return Problem(status, error.code, error.detail, headers=_retry_after(error))
+    named = error.faults if isinstance(error, errors.KeyReused) else ()
+    faults = [FieldFault(field, message) for field, message in named]
+    return Problem(status, error.code, error.detail, faults=faults, headers=_retry_after(error))
 
 
 def _retry_after(error: errors.Refused) -> tuple[tuple[str, str], ...]:

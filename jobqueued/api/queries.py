@@ -129,7 +129,8 @@ def _read_moment(text: str) -> int:
     return milliseconds(moment)
 
 
-def _read_cursor(text: str) -> str:
+def read_cursor(text: str) -> str:
+    """A cursor of an earlier answer."""
     if not text.isascii() or place_of(text) is None:
         raise ValueError("not a cursor")
     return text
@@ -142,6 +143,9 @@ WAIT: Parameters = {
         "must be a number of seconds, 0 or more",
         "Answer when the job is terminal or these seconds (at most 60) are over",
     )
+}
+CHECK: Parameters = {
+    "dry_run": Parameter(bool, _read_flag, "must be 1 or 0", "1 only checks, and stores nothing")
 }
 LOG: Parameters = {
     "attempt": Parameter(
@@ -179,7 +183,7 @@ LIST: Parameters = {
         f"Jobs on one page; {DEFAULT_LIMIT} when left out",
     ),
     "cursor": Parameter(
-        str, _read_cursor, "must be a next_cursor of an earlier answer", "Begin after this"
+        str, read_cursor, "must be a next_cursor of an earlier answer", "Begin after this"
     ),
 }
 

@@ -8,6 +8,7 @@ import msgspec
 
 from jobqueued.api import (
     batches,
+    cancel,
     dlq,
     health,
     jobs,
@@ -68,8 +69,9 @@ SERVICE_ROUTES: tuple[Route, ...] = (
         "submit_batch",
         batches.submit_batch,
         "Submit many jobs, all or nothing",
-        {201: wire.WireNewBatch},
+        {201: wire.WireNewBatch, 200: wire.WireCheckedBatch},
         _STORING,
+        query=queries.CHECK,
         body=submissions.BATCH,
         lists={"jobs": submissions.SUBMISSION},
     ),
@@ -101,6 +103,16 @@ SERVICE_ROUTES: tuple[Route, ...] = (
         {200: wire.WireJob},
         (400, 404),
         query=queries.WAIT,
+    ),
+    Route(
+        "POST",
+        "/jobs/cancel",
+        "cancel_jobs",
+        cancel.cancel_jobs,
+        "Cancel the jobs that fit, a bounded number a call; at least one filter is needed",
+        {200: wire.WireCancelled},
+        (400, 413, 415),
+        body=cancel.CANCEL,
     ),
     Route(
         "POST",

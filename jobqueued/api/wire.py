@@ -12,7 +12,7 @@ from jobqueued import clock
 from jobqueued.model.change import BulkReplayed, Change
 from jobqueued.model.job import Attempt, Batch, Claimed, Job
 from jobqueued.model.job_type import JobType
-from jobqueued.model.submission import BeatAnswer, JobPage, Submitted
+from jobqueued.model.submission import BeatAnswer, Cancelled, JobPage, Submitted
 
 encode = msgspec.json.Encoder().encode
 
@@ -105,6 +105,26 @@ class WireNewBatch(msgspec.Struct):
     batch_id: str
     jobs: list[WireJob]
     replayed: list[int]
+
+
+class WireCheckedBatch(msgspec.Struct):
+    """How many jobs were found to be without fault."""
+
+    checked: int
+
+
+class WireCancelled(msgspec.Struct):
+    """How many jobs were cancelled, and which; `stopping` of them were running.
+
+    `more` when there may be others: call again with `cursor`. Of a dry run, how many fit, counted
+    up to a bound (`more` when past it), and some of their ids.
+    """
+
+    count: int
+    ids: list[str]
+    stopping: int
+    more: bool
+    cursor: str | None
 
 
 class WireBatch(msgspec.Struct):
@@ -224,6 +244,16 @@ def new_batch_json(batch_id: str, submitted: list[Submitted]) -> bytes:
     jobs = [wire_job(one.job) for one in submitted]
     replayed = [index for index, one in enumerate(submitted) if one.replayed]
     return encode(WireNewBatch(batch_id, jobs, replayed))
+
+
+def checked_batch_json(checked: int) -> bytes:
+    """A batch that was only checked."""
+    return encode(WireCheckedBatch(checked))
+
+
+def cancelled_json(cancelled: Cancelled) -> bytes:
+    """What cancelling by filter came to."""
+    return encode(WireCancelled(*msgspec.structs.astuple(cancelled)))
 
 
 def batch_json(batch: Batch) -> bytes:

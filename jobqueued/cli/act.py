@@ -1,4 +1,4 @@
-"""`jobqueued cancel` and `jobqueued run`: one request for each job named."""
+"""`jobqueued run`, and what it shares with `cancel`: one request for each job named."""
 
 from __future__ import annotations
 
@@ -9,15 +9,6 @@ from jobqueued.cli.options import check_ids, json_option, with_target
 from jobqueued.cli.target import Target
 from jobqueued.client.daemon import job_path
 from jobqueued.client.errors import Problem
-
-
-@click.command()
-@click.argument("ids", metavar="ID...", nargs=-1, required=True, callback=check_ids)
-@json_option
-@with_target
-def cancel(target: Target, ids: tuple[str, ...], as_json: bool) -> None:
-    """Cancel jobs; a running one is stopped."""
-    act(target, "cancel", ids, as_json)
 
 
 @click.command()

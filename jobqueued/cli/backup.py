@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
+from jobqueued.cli.bar import open_bar
 from jobqueued.cli.options import json_option, with_config
 from jobqueued.cli.target import Target
 from jobqueued.cli.text import plain, size
@@ -37,8 +37,8 @@ def backup(config: Path | None, destination: Path, as_json: bool) -> None:
     if destination.is_dir():
         destination /= source.name
     _check(destination)
-    with _progress_bar() as progress, _naming(destination):
-        jobs = copy(source, destination, progress)
+    with open_bar("backup") as bar, _naming(destination):
+        jobs = copy(source, destination, bar.update)
     written = destination.stat().st_size
     if as_json:
         click.echo(json.dumps({"path": str(destination), "bytes": written, "jobs": jobs}))
@@ -63,17 +63,3 @@ def _naming(destination: Path) -> Iterator[None]:
         if named.parent == destination.parent and named.name.startswith(f".{destination.name}."):
             raise OSError(error.errno, error.strerror, str(destination)) from error
         raise
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error, where somebody looks at it."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("backup", total=None)
-        yield lambda done, total: bars.update(bar, completed=done, total=total)

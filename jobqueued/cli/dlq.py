@@ -9,8 +9,9 @@ import click
 
 from jobqueued.cli.documents import parts
 from jobqueued.cli.errors import describe
-from jobqueued.cli.list import Layout, Pages, print_pages, since
+from jobqueued.cli.list import Layout, print_pages, since
 from jobqueued.cli.options import check_ids, json_option, with_target
+from jobqueued.cli.pages import Pages
 from jobqueued.cli.replay import replay
 from jobqueued.cli.show import draw
 from jobqueued.cli.target import Target

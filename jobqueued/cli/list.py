@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import msgspec
 
 from jobqueued import clock
-from jobqueued.cli.documents import items, parts, value
+from jobqueued.cli.documents import value
+from jobqueued.cli.filters import query_of, with_filters
 from jobqueued.cli.options import json_option, with_target
+from jobqueued.cli.pages import Pages
 from jobqueued.cli.target import Target
 from jobqueued.cli.text import distance, milliseconds, plain, span
-from jobqueued.client.daemon import Daemon
 from jobqueued.model.job import Status
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-LARGEST_PAGE = 500
 SHORTEST_NOTE = len("in 59m 59s")
 
 
@@ -33,21 +33,7 @@ class Layout(NamedTuple):
 
 
 @click.command(name="list")
-@click.option(
-    "--status",
-    "statuses",
-    multiple=True,
-    type=click.Choice([status.value for status in Status]),
-    metavar="STATUS",
-    help=f"{', '.join(Status)}; may be given several times.",
-)
-@click.option("--type", metavar="TYPE", help="Only of this type.")
-@click.option("--batch", "batch_id", metavar="ID", help="Only of this batch.")
-@click.option("--correlation-id", metavar="TEXT", help="Only with this one.")
-@click.option("--idempotency-key", metavar="TEXT", help="Only with this one.")
-@click.option("--key", metavar="TEXT", help="Only with this one.")
-@click.option("--created-after", metavar="TIME", help="As in 2026-01-31T12:00:00Z.")
-@click.option("--created-before", metavar="TIME", help="The same.")
+@with_filters(Status)
 @click.option("--limit", type=click.IntRange(1), help="How many (50), unless --all.")
 @click.option("--cursor", metavar="TEXT", help="Go on where an earlier list ended.")
 @click.option("--all", "everything", is_flag=True, help="All of them, page by page.")
@@ -65,47 +51,9 @@ def list_jobs(
     """List jobs, newest first."""
     if everything and limit is not None:
         raise click.UsageError("--all and --limit exclude each other")
-    query = [("status", status) for status in statuses]
-    query += [(name, text) for name, text in filters.items() if text is not None]
     wanted = None if everything else limit or 50
-    pages = Pages(target.daemon(), query, wanted, cursor)
+    pages = Pages(target.daemon(), query_of(statuses, filters), wanted, cursor)
     print_pages(pages, JOBS, as_json)
-
-
-class Pages:
-    """The jobs of a list, asked for page by page; `cursor` is where the next page starts."""
-
-    def __init__(
-        self,
-        daemon: Daemon,
-        query: list[tuple[str, str]],
-        wanted: int | None,
-        cursor: str | None,
-        path: str = "/jobs",
-    ) -> None:
-        self._daemon = daemon
-        self._path = path
-        self._query = query
-        self._wanted = wanted
-        self.cursor = cursor
-
-    def __iter__(self) -> Iterator[list[msgspec.Raw]]:
-        while self._wanted is None or self._wanted > 0:
-            page = self._ask()
-            if self._wanted is not None:
-                self._wanted -= len(page)
-            yield page
-            if self.cursor is None:
-                return
-
-    def _ask(self) -> list[msgspec.Raw]:
-        size = LARGEST_PAGE if self._wanted is None else min(self._wanted, LARGEST_PAGE)
-        query = [*self._query, ("limit", str(size))]
-        if self.cursor is not None:
-            query.append(("cursor", self.cursor))
-        page = parts(self._daemon.get(self._path, query).body)
-        self.cursor = value(page["next_cursor"])
-        return items(page["jobs"])
 
 
 def print_pages(pages: Pages, layout: Layout, as_json: bool) -> None:

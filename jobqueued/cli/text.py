@@ -40,6 +40,11 @@ def span(seconds: float) -> str:
     return " ".join(part for part in parts[:2] if not part.startswith("0"))
 
 
+def many(number: int, word: str) -> str:
+    """A number of things: `1 job`, `1,200 jobs`."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def size(amount: int) -> str:
     """Bytes in the largest unit that leaves a whole part: `1.5 MiB`."""
     number = float(amount)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from jobqueued.cli.documents import is_terminal
 from jobqueued.client.daemon import Answer, Daemon, job_path
-from jobqueued.client.errors import Unreachable
+from jobqueued.client.errors import ClientError, Unreachable
+from jobqueued.client.patience import Patience
 
 LONGEST_ASK = 60.0
 """Seconds the daemon holds one answer back at most."""
@@ -30,6 +32,18 @@ def wait_for(daemon: Daemon, job_id: str, seconds: float | None) -> Answer:
         # A daemon that shuts down answers at once; it must not be asked in a tight loop.
         if time.monotonic() - asked < PAUSE:
             time.sleep(min(PAUSE, _left(deadline)))
+
+
+def ask_patiently(daemon: Daemon, ask: Callable[[], Answer]) -> Answer:
+    """An answer that may be asked for twice, from a daemon that restarts meanwhile or is busy."""
+    patience = Patience(PATIENCE, repeatable=True)
+    while True:
+        try:
+            return ask()
+        except ClientError as error:
+            if daemon.reached_at is None:
+                raise
+            time.sleep(patience.pause_after(error))
 
 
 def _is_gone(daemon: Daemon) -> bool:

@@ -39,6 +39,10 @@ class Intake:
         ]
         return batch_id, await self._enter(jobs, batch_id)
 
+    def boundary(self) -> str:
+        """An id that comes after those of all jobs there are, and before all later ones."""
+        return self._ids.make(clock.now())
+
     async def _enter(self, jobs: list[Job], batch_id: str | None) -> list[Submitted]:
         self._check_open(len(jobs))
         self._entering += len(jobs)

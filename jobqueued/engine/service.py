@@ -11,6 +11,7 @@ from jobqueued import __version__, clock
 from jobqueued.config import Config
 from jobqueued.engine.attempt import Attempts
 from jobqueued.engine.breakers import Breakers
+from jobqueued.engine.cancel import Canceller
 from jobqueued.engine.controls import Controls, TypeState
 from jobqueued.engine.dead import DeadLetters
 from jobqueued.engine.dispatcher import Dispatcher
@@ -29,10 +30,11 @@ from jobqueued.engine.workers import Pool
 from jobqueued.executors.interface import Executor, StopReason
 from jobqueued.model.errors import Conflict, NotFound, StoreError
 from jobqueued.model.ids import IdMaker
-from jobqueued.model.job import TERMINAL, Attempt, Batch, Claimed, Job, Progress, Status
+from jobqueued.model.job import Attempt, Batch, Claimed, Job, Progress, Status
 from jobqueued.model.submission import (
     Beat,
     BeatAnswer,
+    Cancelled,
     JobPage,
     JobQuery,
     Poll,
@@ -56,6 +58,7 @@ class Engine:
         self.shared = shared = Shared(config, store)
         self._intake = Intake(shared, IdMaker(store.last_place))
         self.dead_letters = DeadLetters(shared, self._intake)
+        self._canceller = Canceller(shared)
         settler = Settler(shared)
         self._attempts = Attempts(shared, settler, executors)
         self.pools: dict[str, Pool] = {}
@@ -168,25 +171,17 @@ class Engine:
 
     async def cancel(self, job_id: str) -> Job:
         """A waiting job is cancelled at once, a running one is told to stop."""
-        running = self.shared.running.by_job(job_id)
-        if running is not None and self.store.disk_full and not running.ended:
-            # It may be the one that fills the disk; its outcome will be on record.
-            running.task.stop.ask(StopReason.CANCELLED)
-            return await self.job(job_id)
-        before = await self.store.cancel(job_id, clock.now())
-        if before is None:
-            raise NotFound(f"there is no job {job_id}")
-        if before in TERMINAL:
-            raise Conflict(f"the job is {before} already")
-        if before == Status.PROCESSING:
-            running = self.shared.running.by_job(job_id)
-            if running is not None:
-                running.task.stop.ask(StopReason.CANCELLED)
-        else:
-            self.shared.meter.count("cancelled")
-            self.shared.changes.notify(job_id)
-            self.shared.retention.finished()
+        await self._canceller.cancel(job_id)
         return await self.job(job_id)
+
+    async def cancel_some(self, query: JobQuery, *, dry_run: bool) -> Cancelled:
+        """The jobs that fit, a bounded number in one call."""
+        canceller = self._canceller
+        return await (canceller.would_cancel if dry_run else canceller.cancel_some)(query)
+
+    def boundary(self) -> str:
+        """An id that comes after those of all jobs there are, and before all later ones."""
+        return self._intake.boundary()
 
     async def run_now(self, job_id: str) -> Job:
         before = await self.store.run_now(job_id, clock.now())

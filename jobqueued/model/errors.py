@@ -106,6 +106,11 @@ class KeyReused(Refused):
 
     code = "idempotency_key_reused"
 
+    def __init__(self, detail: str, faults: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(detail)
+        self.faults = faults
+        """Every field with such a key, and what to say about it."""
+
 
 class Draining(Refused):
     """The daemon is shutting down and takes no more jobs."""

@@ -22,6 +22,7 @@ class Status(StrEnum):
 
 
 WAITING = frozenset({Status.SCHEDULED, Status.PENDING, Status.RETRYING})
+CANCELLABLE = WAITING | {Status.PROCESSING}
 TERMINAL = frozenset(
     {Status.COMPLETED, Status.DEAD, Status.DISCARDED, Status.CANCELLED, Status.EXPIRED}
 )

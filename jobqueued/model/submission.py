@@ -45,12 +45,31 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     before_id: str | None = None
     limit: int = 50
 
+    @property
+    def has_label(self) -> bool:
+        """Whether it asks for the jobs of a label, which are few and quickly found."""
+        labels = (self.batch_id, self.correlation_id, self.idempotency_key, self.key)
+        return any(label is not None for label in labels)
+
 
 class JobPage(msgspec.Struct, frozen=True):
     """One page of a list; `next_cursor` is the `before_id` of the next page."""
 
     jobs: list[Job]
     next_cursor: str | None
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """What cancelling by filter came to; `stopping` of the jobs were running.
+
+    `more` when others may fit, of those before `cursor`.
+    """
+
+    count: int
+    ids: list[str]
+    stopping: int
+    more: bool
+    cursor: str | None
 
 
 class Beat(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -131,6 +131,17 @@ class Store(Protocol):
 
     async def cancel(self, job_id: str, now: int) -> str | None:
         """Cancel a waiting job or mark a processing one; the status it had before."""
+
+    async def cancel_many(
+        self, job_ids: Sequence[str], statuses: Collection[str], now: int
+    ) -> list[str | None]:
+        """The same for many jobs, those that are in one of `statuses` by then."""
+
+    async def find_to_cancel(self, query: JobQuery) -> list[str]:
+        """The ids of jobs that fit and can be cancelled, at most the limit of the query."""
+
+    async def count_to_cancel(self, query: JobQuery, most: int) -> int:
+        """How many fit and can be cancelled, counted no further than `most`."""
 
     async def run_now(self, job_id: str, now: int) -> str | None:
         """Make a scheduled or retrying job pending; the status it had before."""

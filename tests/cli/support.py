@@ -77,12 +77,12 @@ def until(happened: Callable[[], Any]) -> Any:
 class Serving:
     """A daemon in its own directory, found there by its `jobqueued.toml`."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, config: str = CONFIG) -> None:
         self.place = place
         self.database = place / "jobs.db"
         self.gate = place / "gate"
         os.mkfifo(self.gate)
-        text = CONFIG.format(place=place, root=ROOT, python=sys.executable)
+        text = config.format(place=place, root=ROOT, python=sys.executable)
         (place / "jobqueued.toml").write_text(text)
         self.start()
 

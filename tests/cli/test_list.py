@@ -48,8 +48,9 @@ def test_all_pages_make_one_document(
     daemon: Serving, ids: list[str], monkeypatch: pytest.MonkeyPatch, capfdbinary: Any
 ) -> None:
     from jobqueued.cli import list as subject
+    from jobqueued.cli import pages
 
-    monkeypatch.setattr(subject, "LARGEST_PAGE", 2)
+    monkeypatch.setattr(pages, "LARGEST_PAGE", 2)
     monkeypatch.chdir(daemon.place)
     arguments = ["--all", "--json", "--correlation-id", "listed"]
     subject.list_jobs.main(arguments, standalone_mode=False)

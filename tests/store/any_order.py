@@ -15,7 +15,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from jobqueued.model.change import Act, Replay
 from jobqueued.model.control import Room
-from jobqueued.model.job import TERMINAL, TRANSITIONS, WAITING, Claimed, Job, Progress, Status
+from jobqueued.model.job import (
+    CANCELLABLE,
+    TERMINAL,
+    TRANSITIONS,
+    WAITING,
+    Claimed,
+    Job,
+    Progress,
+    Status,
+)
+from jobqueued.model.submission import JobQuery
 from jobqueued.store.interface import Ask, Retained, Settlement
 from jobqueued.store.sqlite.store import SqliteStore
 from tests.store.support import KINDS, NOW, ending, lanes_in, new_job
@@ -248,6 +258,25 @@ class AnyOrder(RuleBasedStateMachine):
             known.go(Status.CANCELLED, self.now)
         elif known.status is Status.PROCESSING:
             known.cancel_requested = True
+
+    @rule(job_type=types, statuses=st.sets(st.sampled_from(sorted(CANCELLABLE)), min_size=1))
+    def cancel_fitting(self, job_type: str, statuses: set[Status]) -> None:
+        query = JobQuery(statuses=tuple(statuses), type=job_type, limit=1_000)
+        fitting = {
+            each.job.id: each
+            for each in self.known.values()
+            if each.job.type == job_type and each.status in statuses and not each.cancel_requested
+        }
+        found = self.run(self.store.find_to_cancel(query))
+        assert sorted(found) == sorted(fitting)
+        assert self.run(self.store.count_to_cancel(query, 1_000)) == len(found)
+        before = self.run(self.store.cancel_many(found, statuses, self.now))
+        assert before == [fitting[job_id].status for job_id in found]
+        for known in fitting.values():
+            if known.status is Status.PROCESSING:
+                known.cancel_requested = True
+            else:
+                known.go(Status.CANCELLED, self.now)
 
     @precondition(lambda self: self.known)
     @rule(chance=chances)

@@ -12,10 +12,10 @@ import pytest
 
 from jobqueued.model.change import Act, Found, Replay
 from jobqueued.model.ids import first_place
-from jobqueued.model.job import Status
+from jobqueued.model.job import CANCELLABLE, Status
 from jobqueued.model.submission import JobQuery
 from jobqueued.store.interface import Retained
-from jobqueued.store.sqlite import claims, dead, due, jobs, leases, retention
+from jobqueued.store.sqlite import cancel, claims, dead, due, jobs, leases, retention
 from jobqueued.store.sqlite.claims import Wish
 from jobqueued.store.sqlite.connection import open_writer
 from jobqueued.store.sqlite.counts import JobCounts, Transaction
@@ -209,13 +209,22 @@ def forget(database: sqlite3.Connection) -> object:
     return retention.remove_outlived(transaction(database)[0], kept, NOW + ROWS, 10)
 
 
+def cancel_some(database: sqlite3.Connection) -> object:
+    query = JobQuery(statuses=tuple(sorted(CANCELLABLE)), type="mail", limit=40)
+    found = cancel.find(database, query)
+    assert len(found) == 40
+    return cancel.cancel(transaction(database)[0], found, CANCELLABLE, NOW)
+
+
 def next_times(database: sqlite3.Connection) -> object:
     kept = Retained({str(status): 1 for status in Status}, idempotency_window=1)
     return retention.next_outlived(database, kept), due.next_due(database)
 
 
 @pytest.mark.parametrize(
-    "work", [claim, settle, submit, promote, expire, forget, next_times], ids=lambda f: f.__name__
+    "work",
+    [claim, settle, submit, promote, expire, forget, cancel_some, next_times],
+    ids=lambda f: f.__name__,
 )
 def test_what_the_engine_does_all_day_never_walks_the_jobs(database: Recording, work: Work) -> None:
     steps = plans(database, work)
@@ -259,6 +268,18 @@ LISTS: dict[str, dict[str, Any]] = {
     "type and batch": {"type": "mail", "batch_id": "batch-7"},
     "type and key": {"type": "mail", "key": "key-7"},
 }
+TO_CANCEL: dict[str, dict[str, Any]] = {
+    "all": {},
+    "type": {"type": "mail"},
+    "pending of a type": {"type": "mail", "statuses": ("pending",)},
+    "no pending of a type": {"type": "unknown", "statuses": ("pending",)},
+    "running": {"statuses": ("processing",)},
+    "batch": {"batch_id": "batch-7"},
+    "correlation": {"correlation_id": "trace-7", "type": "mail"},
+    "idempotency key": {"idempotency_key": "once-8"},
+    "key": {"key": "key-7", "type": "mail"},
+    "created before all": {"created_before": NOW, "type": "mail", "statuses": ("pending",)},
+}
 PAGE_COST = 1_000
 """Hundreds of instructions a page may take: sorting ten thousand places takes 750, a walk through
 all jobs 1,200 and more."""
@@ -267,6 +288,13 @@ all jobs 1,200 and more."""
 @pytest.mark.parametrize("name", LISTS)
 def test_a_page_costs_what_is_on_it(database: Recording, name: str) -> None:
     assert steps_of(database, listing(**LISTS[name])) < PAGE_COST
+
+
+@pytest.mark.parametrize("name", TO_CANCEL)
+def test_finding_what_to_cancel_costs_what_is_found(database: Recording, name: str) -> None:
+    query = JobQuery(**{"statuses": tuple(sorted(CANCELLABLE)), "limit": 500} | TO_CANCEL[name])
+    assert steps_of(database, lambda c: cancel.find(c, query)) < PAGE_COST
+    assert steps_of(database, lambda c: cancel.count(c, query, 1_000)) < PAGE_COST
 
 
 def test_a_walk_would_be_noticed(database: Recording) -> None:

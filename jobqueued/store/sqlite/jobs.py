@@ -11,7 +11,7 @@ from zlib import crc32
 
 from jobqueued.model.errors import DamagedDatabase, KeyReused
 from jobqueued.model.ids import first_place, place_of
-from jobqueued.model.job import TERMINAL, WAITING, Attempt, Batch, Job, Progress, Status
+from jobqueued.model.job import TERMINAL, Attempt, Batch, Job, Progress, Status
 from jobqueued.model.same_json import same_json
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.sqlite.counts import Transaction
@@ -32,9 +32,8 @@ _LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
 Indexes = tuple[tuple[str, str], ...]
 
 _DUE: Indexes = (("jobs_due", "status IN ('scheduled', 'retrying')"),)
-_UNSUCCESSFUL: Indexes = (
-    ("jobs_unsuccessful", "status IN ('dead', 'discarded', 'cancelled', 'expired')"),
-)
+_ENDED_BADLY = "status IN ('dead', 'discarded', 'cancelled', 'expired')"
+_UNSUCCESSFUL: Indexes = (("jobs_unsuccessful", _ENDED_BADLY),)
 _HELD_BACK = "key IS NOT NULL AND held_back = 1"
 _UNSUCCESSFUL_TYPE = (("jobs_unsuccessful_type", _ENDED_BADLY),)
 _INDEXES: dict[Status, Indexes] = {
@@ -56,6 +55,7 @@ def submit(
 ) -> list[Submitted] | KeyReused:
     """Insert all jobs or none; keys are looked up before anything is written."""
     placed: list[Submitted] = []
+    reused: list[int] = []
     fresh: dict[tuple[str, str | None], Job] = {}
     for number, job in enumerate(jobs):
         known = None if job.idempotency_key is None else _known(tx, job, fresh, window)
@@ -64,7 +64,9 @@ def submit(
         elif _same_work(tx, known, job):
             placed.append(Submitted(known, True))
         else:
-            return _key_reused(job, number if batch_id else None)
+            reused.append(number)
+    if reused:
+        return _keys_reused(jobs, reused, batch_id)
     new = [submitted.job for submitted in placed if not submitted.replayed]
     if batch_id is not None:
         tx.execute(SQL["insert_batch"], (batch_id, len(new), jobs[0].created_at))
@@ -99,12 +101,14 @@ def _same_work(tx: Transaction, known: Job, job: Job) -> bool:
     return any(same_json(row[0], job.payload) for row in rows)
 
 
-def _key_reused(job: Job, number: int | None) -> KeyReused:
-    where = "" if number is None else f"jobs[{number}]: "
-    return KeyReused(
-        f"{where}idempotency key {job.idempotency_key!r} belongs to a job of another type or "
-        "payload; use a new key for new work"
-    )
+def _keys_reused(jobs: Sequence[Job], numbers: Sequence[int], batch_id: str | None) -> KeyReused:
+    faults = []
+    for number in numbers:
+        where = "" if batch_id is None else f"jobs[{number}]."
+        key = jobs[number].idempotency_key
+        message = f"{key!r} belongs to a job of another type or payload; use a new key for new work"
+        faults.append((f"{where}idempotency_key", message))
+    return KeyReused(": ".join(faults[0]), tuple(faults))
 
 
 def insert(tx: Transaction, jobs: Sequence[Job]) -> None:
@@ -208,19 +212,19 @@ def list_jobs(
 
 def _sources(query: JobQuery, counts: Mapping[str, int]) -> Iterator[tuple[str, str]]:
     """Where to look, and for what there: a status that few jobs have through its own index."""
-    labelled = any(getattr(query, column) is not None for column in _LABELS)
-    walked = [status for status in query.statuses if labelled or _is_walked(status, counts)]
+    walked = [status for status in query.statuses if query.has_label or _is_walked(status, counts)]
     if walked or not query.statuses:
         # The unary plus keeps SQLite from sorting a large index instead of walking back.
         names = ", ".join(f"'{Status(status)}'" for status in walked)
         yield "jobs", f"+status IN ({names})" if walked else "true"
     for status in query.statuses:
         if status not in walked:
-            for index, condition in _indexes_of(status, query):
+            for index, condition in indexes_of(status, query):
                 yield f"jobs INDEXED BY {index}", f"{condition} AND status = '{Status(status)}'"
 
 
-def _indexes_of(status: str, query: JobQuery) -> Indexes:
+def indexes_of(status: str, query: JobQuery) -> Indexes:
+    """The indexes that have the jobs of a status, and the conditions that let SQLite use them."""
     found = _INDEXES[Status(status)]
     return _UNSUCCESSFUL_TYPE if found is _UNSUCCESSFUL and query.type is not None else found
 
@@ -237,8 +241,8 @@ def _is_walked(status: str, counts: Mapping[str, int]) -> bool:
 def _newest(
     connection: sqlite3.Connection, query: JobQuery, source: str, condition: str
 ) -> list[int]:
-    conditions, values = _conditions(query)
-    where = " AND ".join([condition, *conditions])
+    wanted, values = conditions(query)
+    where = " AND ".join([condition, *wanted])
     rows = connection.execute(
         f"SELECT seq FROM {source} WHERE {where} ORDER BY seq DESC LIMIT ?",
         (*values, query.limit + 1),
@@ -246,13 +250,14 @@ def _newest(
     return [row[0] for row in rows]
 
 
-def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
-    conditions: list[str] = []
+def conditions(query: JobQuery) -> tuple[list[str], list[object]]:
+    """What a query asks of a job beside its status, and the values for it."""
+    wanted: list[str] = []
     values: list[object] = []
     for column in ("type", *_LABELS):
         value = getattr(query, column)
         if value is not None:
-            conditions.append(f"{column} = ?")
+            wanted.append(f"{column} = ?")
             values.append(value)
     bounds = (
         (">=", None if query.created_after is None else first_place(query.created_after + 1)),
@@ -261,9 +266,9 @@ def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
     )
     for sign, bound in bounds:
         if bound is not None:
-            conditions.append(f"seq {sign} ?")
+            wanted.append(f"seq {sign} ?")
             values.append(bound)
-    return conditions, values
+    return wanted, values
 
 
 def read_batch(connection: sqlite3.Connection, batch_id: str) -> Batch | None:
@@ -297,21 +302,6 @@ def _state(tx: Transaction, job_id: str) -> tuple[str, int, str, str | None, str
         (place_of(job_id), job_id),
     ).fetchone()
     return row
-
-
-def cancel(tx: Transaction, job_id: str, now: int) -> str | None:
-    """Cancel a waiting job, mark a processing one; the status it had before."""
-    state = _state(tx, job_id)
-    if state is None:
-        return None
-    job_type, priority, status, tenant, key = state
-    if status in WAITING:
-        tx.execute(SQL["cancel_waiting"], (now, place_of(job_id)))
-        tx.moved(job_type, priority, status, Status.CANCELLED)
-        tx.touched(job_type, tenant, key)
-    elif status == Status.PROCESSING:
-        tx.execute(SQL["request_cancel"], (place_of(job_id),))
-    return status
 
 
 def run_now(tx: Transaction, job_id: str, now: int) -> str | None:

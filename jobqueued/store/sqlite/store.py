@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -14,10 +14,30 @@ from typing import TypeVar
 from jobqueued.model.change import Act, Change, Found, Replay
 from jobqueued.model.control import Control
 from jobqueued.model.errors import DiskFull, KeyReused, StoreError
-from jobqueued.model.job import Attempt, Batch, Claimed, Held, Job, Lease, Progress, Status
+from jobqueued.model.job import (
+    CANCELLABLE,
+    Attempt,
+    Batch,
+    Claimed,
+    Held,
+    Job,
+    Lease,
+    Progress,
+    Status,
+)
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
 from jobqueued.store.interface import Ask, Key, KeyQueue, Retained, Settlement
-from jobqueued.store.sqlite import changes, controls, dead, due, jobs, keys, leases, retention
+from jobqueued.store.sqlite import (
+    cancel,
+    changes,
+    controls,
+    dead,
+    due,
+    jobs,
+    keys,
+    leases,
+    retention,
+)
 from jobqueued.store.sqlite.claims import Wish, claimed
 from jobqueued.store.sqlite.connection import (
     SQLITE_ERRORS,
@@ -179,7 +199,20 @@ class SqliteStore:
         return await self._read(lambda c: jobs.read_log(c, job_id, attempt))
 
     async def cancel(self, job_id: str, now: int) -> str | None:
-        return await self._write(lambda tx: jobs.cancel(tx, job_id, now), essential=False)
+        return (await self.cancel_many([job_id], CANCELLABLE, now))[0]
+
+    async def cancel_many(
+        self, job_ids: Sequence[str], statuses: Collection[str], now: int
+    ) -> list[str | None]:
+        return await self._write(
+            lambda tx: cancel.cancel(tx, job_ids, statuses, now), essential=False
+        )
+
+    async def find_to_cancel(self, query: JobQuery) -> list[str]:
+        return await self._read(lambda c: cancel.find(c, query))
+
+    async def count_to_cancel(self, query: JobQuery, most: int) -> int:
+        return await self._read(lambda c: cancel.count(c, query, most))
 
     async def run_now(self, job_id: str, now: int) -> str | None:
         return await self._write(lambda tx: jobs.run_now(tx, job_id, now), essential=False)

@@ -29,13 +29,6 @@ SELECT type, status, priority, n FROM counts
 INSERT INTO counts (type, status, priority, n) VALUES (?, ?, ?, ?)
 ON CONFLICT (type, status, priority) DO UPDATE SET n = n + excluded.n
 
--- name: cancel_waiting
-UPDATE jobs SET status = 'cancelled', finished_at = ?, cancel_requested = 1
-WHERE seq = ? AND status IN ('scheduled', 'pending', 'retrying')
-
--- name: request_cancel
-UPDATE jobs SET cancel_requested = 1 WHERE seq = ? AND status = 'processing'
-
 -- name: run_now
 UPDATE jobs SET status = 'pending', run_at = ?
 WHERE seq = ? AND status IN ('scheduled', 'retrying')
