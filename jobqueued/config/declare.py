@@ -9,6 +9,7 @@ from typing import Any
 from jobqueued.config.declare_handlers import CHOOSING_SETTINGS, REFINING_SETTINGS
 from jobqueued.config.kinds import Choice, Duration, FilePath, Name, Number, Size, Whole
 from jobqueued.config.lists import Addresses
+from jobqueued.config.schema_source import PayloadSchema
 from jobqueued.config.setting import EVERY_TYPE, POOL, TYPE, Setting
 from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
 
@@ -191,6 +192,13 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Whole(1, 1000),
         otherwise="no limit but the pool's",
         help="How many jobs of the type run at the same time, at most.",
+    ),
+    Setting(
+        sections=(TYPE,),
+        name="payload_schema",
+        kind=PayloadSchema(),
+        otherwise="every payload is taken",
+        help="What payloads must look like, checked when a job is submitted, not later.",
     ),
     *REFINING_SETTINGS,
 )

@@ -85,7 +85,10 @@ Handler = CommandHandler | HttpHandler | PythonHandler | RemoteHandler
 
 
 class JobType(msgspec.Struct, frozen=True, kw_only=True):
-    """One `[types.NAME]`, with `[defaults]` filled in. Durations are milliseconds."""
+    """One `[types.NAME]`, with `[defaults]` filled in. Durations are milliseconds.
+
+    `payload_schema` is the text of a JSON Schema, whether it came from a file or a table.
+    """
 
     name: str
     handler: Handler
@@ -96,3 +99,4 @@ class JobType(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff = Backoff()
     lease: int = 60_000
     max_running: int | None = None
+    payload_schema: str | None = None
