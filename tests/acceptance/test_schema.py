@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from tests.acceptance.conftest import Serve
-from tests.acceptance.support import ROOT, Serving
+from tests.acceptance.support import Serving
+from tests.api.support import ROOT
 
 PLAIN = '[types.free]\ncommand = ["cat"]\n'
 SHAPED = PLAIN + '[types.resize]\ncommand = ["cat"]\npayload_schema = "resize.json"\n'

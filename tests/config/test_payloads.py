@@ -251,7 +251,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
     max_leaves=8,
 )
-rules = st.deferred(
+rules: st.SearchStrategy[Any] = st.deferred(
     lambda: st.booleans()
     | st.fixed_dictionaries(
         {},
