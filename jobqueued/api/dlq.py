@@ -20,9 +20,10 @@ from jobqueued.api.fields import (
     unknown_name,
     verbatim,
 )
+from jobqueued.api.payloads import check_payload
 from jobqueued.api.peer import peer_of
 from jobqueued.api.queries import dead_query
-from jobqueued.api.submissions import BATCH, SUBMISSION, check_payload
+from jobqueued.api.submissions import BATCH, SUBMISSION
 from jobqueued.api.wire import dead_json, job_json, page_json, replayed_json
 from jobqueued.engine.dead import MOST_REPLAYED
 from jobqueued.model.change import MAX_NOTE, Act, BulkReplay
@@ -92,7 +93,7 @@ async def replay_dead(call: Call) -> web.StreamResponse:
     letters = call.engine.dead_letters
     job = await letters.dead(call.id)
     if "payload" in values:
-        check_payload(values["payload"], call.engine.config, faults)
+        check_payload(values["payload"], job.type, call.engine.config, faults)
         faults.raise_any()
     confirm = values.get("confirm", False)
     await letters.replay(job, values.get("payload"), _act(call, values), confirm=confirm)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
 import msgspec
@@ -14,7 +13,6 @@ from jobqueued.api.fields import (
     LONGEST_TIME_SECONDS,
     MOMENT_TEXT,
     NOT_SENT,
-    TOO_LARGE,
     Faults,
     Fields,
     Label,
@@ -27,12 +25,10 @@ from jobqueued.api.fields import (
     unknown_name,
     verbatim,
 )
+from jobqueued.api.payloads import DEFAULT_PAYLOAD, check_payload, is_plain_payload
 from jobqueued.config import Config
 from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
 from jobqueued.model.submission import Submission
-
-MAX_DEPTH = 128
-"""Levels of arrays and objects in a payload; comparing deeper ones would exhaust the stack."""
 
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST_TIME_SECONDS)]
 SomeSeconds = Annotated[float, Meta(gt=0, le=LONGEST_TIME_SECONDS)]
@@ -83,7 +79,6 @@ BATCH = Fields(
 )
 
 _TIMES = frozenset({"delay_seconds", "run_at", "expires_in_seconds", "expires_at"})
-_BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|([\[{])|[\]}]', re.DOTALL)
 
 
 def parse_submission(body: bytes, header_key: list[str], config: Config, now: int) -> Submission:
@@ -104,8 +99,8 @@ def _plain_submission(body: bytes, config: Config) -> Submission | None:
     found = SUBMISSION.read_whole(body)
     if found is None or found.type not in config.types or any(map(found.__getattribute__, _TIMES)):
         return None
-    payload = b"{}" if found.payload == NOT_SENT else bytes(found.payload)
-    if len(payload) > config.queue.max_payload or _too_deep(payload):
+    payload = DEFAULT_PAYLOAD if found.payload == NOT_SENT else bytes(found.payload)
+    if not is_plain_payload(payload, found.type, config):
         return None
     return Submission(
         type=found.type, payload=payload, priority=found.priority,
@@ -146,35 +141,11 @@ def _read_job(
     if "type" in values and values["type"] not in config.types:
         message = unknown_name("job type", values["type"], config.types, faults.are_few)
         faults.add(f"{where}type", message, "unknown_type")
-    if "payload" in values:
-        check_payload(values["payload"], config, faults, where)
+    payload = values.get("payload", DEFAULT_PAYLOAD)
+    check_payload(payload, values.get("type", ""), config, faults, where)
     if not _TIMES.isdisjoint(values):
         _check_times(values, now, faults, where)
     return values
-
-
-def check_payload(payload: bytes, config: Config, faults: Faults, where: str = "") -> None:
-    """Note what is wrong with a payload that is to be stored."""
-    most = config.queue.max_payload
-    if len(payload) > most:
-        message = f"is {len(payload)} bytes, more than {most} (queue.max_payload)"
-        faults.add(f"{where}payload", message, TOO_LARGE)
-    elif _too_deep(payload):
-        faults.add(f"{where}payload", f"is nested more than {MAX_DEPTH} levels deep")
-
-
-def _too_deep(payload: bytes) -> bool:
-    if payload.count(b"[") + payload.count(b"{") <= MAX_DEPTH:
-        return False
-    depth = 0
-    for token in _BRACKETS.finditer(payload):
-        if token[1]:
-            depth += 1
-            if depth > MAX_DEPTH:
-                return True
-        elif not token[0].startswith(b'"'):
-            depth -= 1
-    return False
 
 
 def _check_times(values: dict[str, Any], now: int, faults: Faults, where: str) -> None:
@@ -231,7 +202,7 @@ def _submission(values: dict[str, Any]) -> Submission:
     take = values.get
     return Submission(
         type=values["type"],
-        payload=take("payload", b"{}"),
+        payload=take("payload", DEFAULT_PAYLOAD),
         priority=take("priority"),
         max_retries=take("max_retries"),
         delay=take("delay_seconds"),

@@ -19,6 +19,7 @@ from jobqueued.config.kinds import (
     Whole,
 )
 from jobqueued.config.lists import Addresses
+from jobqueued.config.schema_source import PayloadSchema
 from jobqueued.config.setting import EVERY_TYPE, POOL, TYPE, Setting
 from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
 
@@ -257,6 +258,13 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Switch(),
         default=False,
         help="Whether dead jobs are replayed only by who says `confirm`, or --yes.",
+    ),
+    Setting(
+        sections=(TYPE,),
+        name="payload_schema",
+        kind=PayloadSchema(),
+        otherwise="every payload is taken",
+        help="What payloads must look like, checked when a job is submitted, not later.",
     ),
     *REFINING_SETTINGS,
 )

@@ -13,6 +13,7 @@ from jobqueued.config.handlers import build_handler, can_build, check_handlers
 from jobqueued.config.listen import UnixAddress, check_socket_path
 from jobqueued.config.places import default_socket_path, default_store_path
 from jobqueued.config.read import Reader, Values
+from jobqueued.config.schema_files import read_schemas
 from jobqueued.config.secret_files import read_secrets
 from jobqueued.config.setting import DEFAULTS, POOL, TYPE
 from jobqueued.config.settings import (
@@ -26,7 +27,7 @@ from jobqueued.config.settings import (
 )
 from jobqueued.model.control import Breaker
 from jobqueued.model.errors import ConfigError
-from jobqueued.model.job_type import JobType
+from jobqueued.model.job_type import Handler, JobType
 from jobqueued.model.retry import Backoff
 
 DEFAULT_PORT = 5627
@@ -63,7 +64,8 @@ def valid_part(
 ) -> Config | None:
     """What is left when everything faulty is left out, or None where that is too little.
 
-    Secrets that this user may not read are noted in `unreadable`; without it none are read.
+    Secrets and schemas that this user may not read are noted in `unreadable`; without it none
+    are read.
     """
     reader = Reader(tree, faults, Path(os.path.abspath(tree.main.parent)))
     reader.check_top()
@@ -77,6 +79,7 @@ def valid_part(
         kinds = check_handlers(reader)
         _check_pools(reader, list(pools), defaults, types)
     secrets = {} if unreadable is None else read_secrets(reader, types, environment, unreadable)
+    schemas = {} if unreadable is None else read_schemas(reader, types, unreadable)
     placed = _fill_places(reader, fixed, environment)
     runnable = all(can_build(kinds.get(name), own) for name, own in types.items())
     if not (placed and tree.complete and runnable):
@@ -89,7 +92,12 @@ def valid_part(
         retention=RetentionSettings(**fixed["retention"]),
         pools={name: PoolSettings(**(defaults_of(POOL) | set_)) for name, set_ in pools.items()},
         types={
-            name: _job_type(name, kinds[name], _complete(defaults, own), secrets.get(name, ()))
+            name: _job_type(
+                name,
+                build_handler(kinds[name], _complete(defaults, own), secrets.get(name, ())),
+                _complete(defaults, own),
+                schemas.get(name),
+            )
             for name, own in types.items()
         },
         files=tuple(file.absolute() for file in tree.files),
@@ -148,10 +156,10 @@ def _complete(defaults: Values, own: Values) -> Values:
     return defaults_of(TYPE) | defaults | own | joined
 
 
-def _job_type(name: str, kind: str, values: Values, secrets: tuple[bytes, ...]) -> JobType:
+def _job_type(name: str, handler: Handler, values: Values, schema: str | None) -> JobType:
     return JobType(
         name=name,
-        handler=build_handler(kind, values, secrets),
+        handler=handler,
         pool=values["pool"],
         timeout=values["timeout"],
         max_retries=values["max_retries"],
@@ -163,6 +171,7 @@ def _job_type(name: str, kind: str, values: Values, secrets: tuple[bytes, ...]) 
         rate=values.get("rate"),
         breaker=_breaker(values),
         confirm_replay=values["confirm_replay"],
+        payload_schema=schema,
     )
 
 

@@ -87,7 +87,10 @@ Handler = CommandHandler | HttpHandler | PythonHandler | RemoteHandler
 
 
 class JobType(msgspec.Struct, frozen=True, kw_only=True):
-    """One `[types.NAME]`, with `[defaults]` filled in. Durations are milliseconds."""
+    """One `[types.NAME]`, with `[defaults]` filled in. Durations are milliseconds.
+
+    `payload_schema` is the text of a JSON Schema, whether it came from a file or a table.
+    """
 
     name: str
     handler: Handler
@@ -102,3 +105,4 @@ class JobType(msgspec.Struct, frozen=True, kw_only=True):
     breaker: Breaker | None = Breaker()
     max_running_per_key: int | None = None
     confirm_replay: bool = False
+    payload_schema: str | None = None

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from jobqueued.api.errors import Problem
 from jobqueued.api.fields import LONGEST_TIME_SECONDS, MAX_FAULTS
-from jobqueued.api.submissions import MAX_DEPTH, SUBMISSION, parse_batch, parse_submission
+from jobqueued.api.payloads import MAX_DEPTH
+from jobqueued.api.submissions import SUBMISSION, parse_batch, parse_submission
 from jobqueued.config import Config
 from jobqueued.model.submission import Submission
 
