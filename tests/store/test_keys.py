@@ -161,7 +161,8 @@ async def test_what_comes_goes_and_is_claimed_in_one_group_keeps_to_it(store: St
         async with asyncio.TaskGroup() as group:
             taking = group.create_task(take(store, workers=50))
             for each in claimed:
-                group.create_task(put(store, key="one"))
+                for _ in range(3):
+                    group.create_task(put(store, key="one"))
                 group.create_task(end(store, each))
         taken = taking.result()
         assert len(taken) == 2
