@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from jobqueued.config.faults import Keys, dotted
 from jobqueued.config.load import DEFAULT_POOL
@@ -49,6 +50,9 @@ def _types(config: Config) -> Iterator[Doubt]:
     for name, job_type in config.types.items():
         for keys, problem in _type_problems(job_type):
             yield ("types", name, *keys), problem
+        if (most := _most_of_type(config, job_type)) < (job_type.max_running_per_key or 0):
+            text = f"it is never reached, because at most {most} jobs of the type run at once"
+            yield ("types", name, "max_running_per_key"), text
 
 
 def _type_problems(job_type: JobType) -> Iterator[Problem]:
@@ -57,3 +61,10 @@ def _type_problems(job_type: JobType) -> Iterator[Problem]:
     if backoff.base > backoff.max:
         base, most = format_duration(backoff.base), format_duration(backoff.max)
         yield ("backoff", "base"), f"{base} is more than backoff.max, {most}, which holds"
+
+
+def _most_of_type(config: Config, job_type: JobType) -> float:
+    """How many jobs of a type can run at once, at the most."""
+    is_remote = job_type.handler.kind == "remote"
+    workers = inf if is_remote else config.pools[job_type.pool].workers
+    return min(workers, job_type.max_running or inf)

@@ -40,6 +40,11 @@ MYSELF = pwd.getpwuid(os.geteuid()).pw_name
             'types.ok.user: there is no user "no-such-user" on this machine',
         ),
         (
+            OK + "max_running = 2\nmax_running_per_key = 3",
+            "types.ok.max_running_per_key: it is never reached, because at most 2 jobs of the type "
+            "run at once",
+        ),
+        (
             OK + "backoff.base = '2h'",
             "types.ok.backoff.base: 2h is more than backoff.max, 1h, which holds",
         ),

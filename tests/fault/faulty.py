@@ -139,7 +139,7 @@ def in_checkpoint(point: Point) -> None:
         return cut
 
     wrap(writer, "LONGEST_LOG", lambda _: SMALL_LOG)
-    wrap(writer, "_cut_log", around)
+    wrap(writer, "cut_log", around)
 
 
 def in_migration(point: Point) -> None:

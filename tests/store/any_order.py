@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jobqueued.model.change import Act, Replay
 from jobqueued.model.control import Room
@@ -97,7 +97,6 @@ class AnyOrder(RuleBasedStateMachine):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
 
-    @initialize()
     def open(self) -> None:
         self.store = self.run(SqliteStore.open(self.path, "normal"))
         self.beside = sqlite3.connect(self.path, isolation_level=None)

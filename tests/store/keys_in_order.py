@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from unittest.mock import patch
 
 from hypothesis import strategies as st
-from hypothesis.stateful import invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import Status
 from jobqueued.store.interface import Key
 from jobqueued.store.sqlite import keys
-from tests.store.any_order import TYPES, AnyOrder, Known, chances, types
+from tests.store.any_order import TYPES, WINDOW, AnyOrder, Known, Labels, chances, labels, types
+from tests.store.support import new_job
 
 
 class KeysInOrder(AnyOrder):
@@ -26,6 +27,34 @@ class KeysInOrder(AnyOrder):
         """How far types are on the way to their limits."""
         self.ran: dict[Key, int] = {}
         """How many of each key ran before."""
+
+    @rule(
+        job_type=types,
+        priorities=st.lists(st.sampled_from([4, 4, 4, 5]), min_size=2, max_size=6),
+        delay=st.sampled_from([0, 0, 0, 50]),
+        expires_in=st.sampled_from([None, None, 40]),
+        shared=labels.filter(lambda labels: "key" in labels),
+    )
+    def flood(
+        self, job_type: str, priorities: list[int], delay: int, expires_in: int | None,
+        shared: Labels,
+    ) -> None:  # fmt: skip
+        expires_at = self.now + expires_in if expires_in else None
+        jobs = [
+            new_job(
+                job_type, now=self.now, delay=delay, priority=priority, max_retries=20,
+                expires_at=expires_at, **shared,
+            )
+            for priority in priorities
+        ]  # fmt: skip
+        self.run(self.store.submit(jobs, batch_id=None, window=WINDOW))
+        self.known |= {job.id: Known(job, job.status, job.run_at) for job in jobs}
+
+    @initialize(most=st.sampled_from([None, 1, 2]))
+    def open_with_a_limit(self, most: int | None) -> None:
+        self.open()
+        for job_type in TYPES:
+            self.limit(job_type, most)
 
     @rule(job_type=types, most=st.sampled_from([None, 1, 2, 3]))
     def limit(self, job_type: str, most: int | None) -> None:

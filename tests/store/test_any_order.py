@@ -146,11 +146,14 @@ class EveryVerb(KeysInOrder):
         assert self.run(self.store.give_back_space()) is False
 
 
-TestEveryVerb = EveryVerb.TestCase
-TestEveryVerb.settings = settings(
+BOUNDED = settings(
     max_examples=40,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+TestEveryVerb = EveryVerb.TestCase
+TestEveryVerb.settings = BOUNDED
+TestKeysInOrder = KeysInOrder.TestCase
+TestKeysInOrder.settings = settings(BOUNDED, max_examples=100)

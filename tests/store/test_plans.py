@@ -38,14 +38,14 @@ kinds (n, status) AS (
     FROM numbers)
 INSERT INTO jobs (seq, id, type, status, priority, max_retries, attempt, failures, created_at,
                   run_at, started_at, finished_at, expires_at, idempotency_key, correlation_id,
-                  key, batch_id, held_by, lease_token, lease_expires_at)
+                  key, batch_id, held_by, lease_token, lease_expires_at, held_back)
 SELECT :first + n, 'id-' || n,
        CASE WHEN n < :some THEN 'rare' WHEN n % 2 THEN 'mail' ELSE 'image' END,
        status, n / 10 % 10, 3, 1, 1, :now, :now + n, :now,
        iif(status IN ('completed', 'dead'), :now + n, NULL), iif(n % 3, :now + n, NULL),
        iif(n % 4, NULL, 'once-' || n), 'trace-' || n / 5, 'key-' || n / 5, 'batch-' || n / 5,
        iif(status = 'processing', 'daemon', NULL), iif(status = 'processing', 't', NULL),
-       iif(status = 'processing', :now + n, NULL)
+       iif(status = 'processing', :now + n, NULL), status = 'pending' AND n % 7 = 0
 FROM kinds
 """
 
@@ -110,16 +110,17 @@ def steps_of(database: Recording, work: Work) -> int:
 
 def walks(steps: list[str]) -> list[str]:
     """The steps that read a whole table or sort; the values given along are no table."""
-    given = ("SCAN chosen", "SCAN ended")
+    given = ("SCAN chosen", "SCAN ended", "SCAN (subquery-2)", "SCAN (subquery-3)")
     return [
         step
         for step in steps
         if "TEMP B-TREE" in step
-        or (step.startswith("SCAN") and "INDEX" not in step and "CONSTANT ROWS" not in step)
+        or (step.startswith("SCAN") and "INDEX" not in step and "CONSTANT ROW" not in step)
         if step not in given
     ]
 
 
+IN_KEY = "jobs_keyed (type=? AND tenant=? AND key=? AND status=?"
 HOT: dict[str, tuple[tuple[object, ...], str]] = {
     "lane_heads": (("mail", 5, 10), "jobs_pending (type=? AND priority=?)"),
     "oldest_pending": (("mail", 5), "jobs_pending (type=? AND priority=?)"),
@@ -137,16 +138,29 @@ HOT: dict[str, tuple[tuple[object, ...], str]] = {
     "dead_of_type": (("rare", 0, 10), "jobs_unsuccessful_type (status=? AND type=? AND rowid>?)"),
     "newer_of_key": (("once-8", None, 0), "jobs_idempotency (idempotency_key=? AND tenant=? AND "),
     "last_seq": ((), "jobs"),
+    "key_crowd": (("mail", None, "key-7", 3), IN_KEY),
+    "last_in_front": (("mail", None, "key-7", 3), f"{IN_KEY} AND held_back=?)"),
+    "first_held_back": (("mail", None, "key-7", 3), f"{IN_KEY} AND held_back=?)"),
+    "running_of_key": (("mail", None, "key-7"), f"{IN_KEY})"),
+    "ahead_in_key": (("mail", None, "key-7", 5, NOW, 1, 9), f"{IN_KEY} AND held_back=? AND pri"),
+    "first_key": (("mail",), "jobs_keyed (type=?)"),
+    "next_key": (("mail", None, "key-7"), "jobs_keyed (type=? AND tenant=? AND key>?)"),
+    "next_tenants_key": (("mail", "acme"), "jobs_keyed (type=? AND tenant>?)"),
 }
+
+
+READS = ("SEARCH jobs", "SCAN jobs")
 
 
 @pytest.mark.parametrize("name", HOT)
 def test_a_hot_query_uses_its_index(database: Recording, name: str) -> None:
     values, index = HOT[name]
-    first, *rest = plan(database, SQL[name], values)
-    assert index in first
+    steps = [step for step in plan(database, SQL[name], values) if step.startswith(READS)]
+    assert steps
+    assert all(index in step for step in steps)
     # Five rows of a batch are grouped after they were found.
-    assert walks([first, *(rest if name != "batch_counts" else [])]) == []
+    if name != "batch_counts":
+        assert walks(plan(database, SQL[name], values)) == []
 
 
 CHANGES = [
@@ -295,6 +309,18 @@ def test_finding_what_to_cancel_costs_what_is_found(database: Recording, name: s
     query = JobQuery(**{"statuses": tuple(sorted(CANCELLABLE)), "limit": 500} | TO_CANCEL[name])
     assert steps_of(database, lambda c: cancel.find(c, query)) < PAGE_COST
     assert steps_of(database, lambda c: cancel.count(c, query, 1_000)) < PAGE_COST
+
+
+def test_those_held_back_cost_a_claim_nothing(database: Recording) -> None:
+    def claim_one(connection: sqlite3.Connection) -> object:
+        [found] = claims.claim(transaction(connection)[0], [Wish([asking("mail")], NOW)])
+        return found
+
+    database.execute("UPDATE jobs SET held_back = 1 WHERE status = 'pending'")
+    free = "SELECT seq FROM jobs WHERE type = 'mail' AND status = 'pending' LIMIT 2"
+    database.execute(f"UPDATE jobs SET held_back = 0 WHERE seq IN ({free})")
+    assert claim_one(database)
+    assert steps_of(database, claim_one) < 20
 
 
 def test_a_walk_would_be_noticed(database: Recording) -> None:

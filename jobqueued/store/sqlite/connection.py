@@ -108,6 +108,16 @@ def open_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def cut_log(connection: sqlite3.Connection) -> bool:
+    """Copy the log into the file and empty it; False when a reader was in the way."""
+    connection.execute("PRAGMA busy_timeout = 50")
+    try:
+        row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    return bool(row[0] == 0)
+
+
 def _open(uri: str) -> sqlite3.Connection:
     return sqlite3.connect(
         uri, uri=True, isolation_level=None, check_same_thread=False, cached_statements=1024

@@ -20,9 +20,9 @@ from jobqueued.model.errors import DiskFull, StoreError, StoreLocked, StoreUnava
 from jobqueued.model.job import Job, Status
 from jobqueued.store.sqlite.claims import Taken, Wish, claim
 from jobqueued.store.sqlite.connection import (
-    BUSY_TIMEOUT_MS,
     SQLITE_ERRORS,
     Connection,
+    cut_log,
     explain,
     is_busy,
     is_fatal,
@@ -338,7 +338,7 @@ class Writer:
 
     async def _cut_log(self) -> None:
         try:
-            done = await self._connection.run(_cut_log)
+            done = await self._connection.run(cut_log)
         except sqlite3.Error as error:
             if is_fatal(error):
                 return self.fail(explain(self._path, error))
@@ -395,13 +395,3 @@ def _size_and_inode(path: str) -> tuple[int, int]:
 def _roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
-
-
-def _cut_log(connection: sqlite3.Connection) -> bool:
-    """Copy the log into the file and empty it; False when a reader was in the way."""
-    connection.execute("PRAGMA busy_timeout = 50")
-    try:
-        row = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    return bool(row[0] == 0)
