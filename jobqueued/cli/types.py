@@ -26,7 +26,7 @@ SETTINGS = ("kind", "pool", "max_running", "rate", "timeout", "max_retries", "pr
 @json_option
 @with_target
 def types(target: Target, name: str | None, as_json: bool) -> None:
-    """Show the types of job: their limits, what holds them, how they do."""
+    """Show the types of job and what holds them."""
     answer = target.daemon().get("/types" if name is None else type_path(name))
     if as_json:
         click.echo(answer.body)

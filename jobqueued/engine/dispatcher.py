@@ -80,7 +80,7 @@ class Dispatcher(Part):
     def _ask(self, config: Config) -> int | None:
         """Ask for everybody who is idle; who becomes idle later need not wait for the answer.
 
-        When the first gate opens by itself that held somebody up.
+        Comes back with the moment at which the first gate opens that held somebody up.
         """
         open_types = OpenTypes(self._shared, clock.now())
         here, there = self._asks(config, open_types), self._shared.remote.asks(open_types)
