@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -240,7 +240,7 @@ async def test_the_history_can_be_read_without_a_daemon(path: Path) -> None:
         await replayed(store, job_id, b"[]")
     found = read_job(path, job_id)
     assert found is not None
-    [change] = found["changes"]  # type: ignore[misc, attr-defined]
+    [change] = cast("list[dict[str, Any]]", found["changes"])
     assert (change["action"], change["actor"], change["edited"]) == ("replay", "user ann", True)
     assert bytes(change["payload_before"]) == b"[1.10]"
 
