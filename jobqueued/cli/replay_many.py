@@ -47,8 +47,12 @@ class Many:
     ids: list[str] = field(default_factory=list)
     skipped: int = 0
 
+    def jobs(self, count: int) -> str:
+        """So many of them, in words."""
+        return f"{count} dead job{'' if count == 1 else 's'} of type {plain(self.kind)}"
+
     def __str__(self) -> str:
-        told = f"{len(self.ids)} jobs of type {plain(self.kind)} replayed"
+        told = f"{self.jobs(len(self.ids))} replayed"
         if self.skipped:
             told += f"; {self.skipped} stay dead, newer jobs have their idempotency keys"
         return told
@@ -106,7 +110,7 @@ def _confirm(asked: Many, count: int, is_marked: bool) -> None:
     if asked.yes:
         return
     marked = ", which are replayed on purpose only" if is_marked else ""
-    question = f"replay {count} dead jobs of type {plain(asked.kind)}{marked}?"
+    question = f"replay {asked.jobs(count)}{marked}?"
     if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Say so with --yes, or look first with --dry-run")
     click.confirm(question, abort=True, err=True)
@@ -116,7 +120,7 @@ def _tell_count(asked: Many, count: int) -> None:
     if asked.as_json:
         click.echo(json.dumps({"type": asked.kind, "count": count, "dry_run": asked.dry_run}))
     elif count:
-        click.echo(f"{count} dead jobs of type {plain(asked.kind)} would be replayed")
+        click.echo(f"{asked.jobs(count)} would be replayed")
     else:
         click.echo(f"no dead jobs of type {plain(asked.kind)}", err=True)
 

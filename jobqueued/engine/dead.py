@@ -17,7 +17,7 @@ log = logging.getLogger("jobqueued.engine")
 
 MOST_REPLAYED = 1000
 """Jobs one call replays at most."""
-_AT_ONCE = 100
+_AT_ONCE = 25
 """Jobs in one transaction, so that it never holds up the others for long."""
 
 

@@ -32,6 +32,11 @@ command = ["sh", "-c", "read name; echo \\"$name\\""]
 result = "stdout"
 [types.fail]
 command = ["sh", "-c", "echo it went wrong >&2; exit 3"]
+[types.picky]
+command = ["grep", "good"]
+[types.marked]
+command = ["false"]
+confirm_replay = true
 [types.quiet]
 command = ["true"]
 [types.gate]

@@ -123,6 +123,44 @@ async def test_attempts_and_output(client: Client) -> None:
         await anext(client.logs(job.id, attempt=7))
 
 
+async def test_dead_jobs_are_corrected_replayed_and_given_up(client: Client) -> None:
+    job = await client.submit("picky", {"n": BIG, "to": "bad"}, wait=PATIENCE)
+    assert job.id in [one.id async for one in client.dead_jobs("picky")]
+    found = await client.dead_job(job.id)
+    assert (found.status, len(found.attempts), found.changes) == ("dead", 1, [])
+    again = await client.replay(job.id, {"n": BIG, "to": "good"}, note="a typo")
+    assert (again.payload, again.failures) == ({"n": BIG, "to": "good"}, 0)
+    assert (await client.wait(job.id, PATIENCE)).status == "completed"
+    (change,) = await client.changes(job.id)
+    assert (change.action, change.note, change.edited) == ("replay", "a typo", True)
+    assert change.payload_before == {"n": BIG, "to": "bad"}
+    other = await client.submit("marked", wait=PATIENCE)
+    with pytest.raises(Problem) as caught:
+        await client.replay(other.id)
+    assert (caught.value.status, caught.value.code) == (409, "confirm_needed")
+    assert (await client.discard(other.id, "no use")).status == "discarded"
+    with pytest.raises(Problem, match="discarded"):
+        await client.dead_job(other.id)
+
+
+def test_many_dead_jobs_are_replayed(blocking: BlockingClient) -> None:
+    ids = [blocking.submit("picky", "bad", wait=PATIENCE).id for _ in range(3)]
+    dry = blocking.replay_many("picky", dry_run=True)
+    assert (dry.ids[-3:], dry.dry_run, dry.more) == (ids, True, False)
+    before = dry.ids[-4] if dry.count > 3 else None
+    first = blocking.replay_many("picky", limit=2, delay_seconds=3600, cursor=before)
+    assert (first.ids, first.more, first.next_cursor) == (ids[:2], True, ids[1])
+    rest = blocking.replay_many("picky", cursor=first.next_cursor, confirm=True, note="again")
+    assert (rest.ids, rest.more) == (ids[2:], False)
+    assert [one.note for one in blocking.changes(ids[2])] == ["again"]
+    blocking.wait(ids[2], PATIENCE)
+    assert ids[2] in [one.id for one in blocking.dead_jobs()]
+    assert blocking.replay(ids[2]).failures == 0
+    blocking.wait(ids[2], PATIENCE)
+    assert blocking.dead_job(ids[2]).attempt == 3
+    assert blocking.discard(ids[2], "no use").status == "discarded"
+
+
 async def test_output_is_followed_to_the_end(client: Client, daemon: RemoteServing) -> None:
     job = await client.submit("gate")
     output = b""

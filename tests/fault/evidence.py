@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,12 @@ FROM jobs LEFT JOIN payloads USING (seq) LEFT JOIN results USING (seq)
 ATTEMPTS = """
 SELECT id, number, attempts.worker, attempts.started_at, attempts.finished_at, outcome, error
 FROM attempts LEFT JOIN jobs USING (seq) ORDER BY seq, number
+"""
+
+
+REPLAYS = """
+SELECT id, changes.attempt FROM changes LEFT JOIN jobs USING (seq)
+WHERE action = 'replay' ORDER BY seq, number
 """
 
 
@@ -69,6 +76,17 @@ class StoredJob:
     checksum: int | None
     result: bytes | None
     attempts: list[Attempt] = field(default_factory=list)
+    replays: list[int] = field(default_factory=list)
+    """Of each how many attempts there were by then."""
+
+    @property
+    def lives(self) -> list[list[Attempt]]:
+        """The attempts from the submission or a replay to the next replay; the last is on."""
+        bounds = [0, *self.replays, self.attempt]
+        return [
+            [one for one in self.attempts if begin < one.number <= end]
+            for begin, end in pairwise(bounds)
+        ]
 
     @property
     def number(self) -> str | None:
@@ -155,7 +173,7 @@ def read_database(path: Path) -> Database:
         connection.row_factory = sqlite3.Row
         integrity = [row[0] for row in connection.execute("PRAGMA integrity_check")]
         jobs = {row["id"]: _job(row) for row in connection.execute(JOBS)}
-        strays = _add_attempts(connection, jobs)
+        strays = _add_attempts(connection, jobs) + _add_replays(connection, jobs)
         counts = _counts(connection, "SELECT type, status, priority, n FROM counts WHERE n <> 0")
         counted = _counts(
             connection, "SELECT type, status, priority, count(*) FROM jobs GROUP BY 1, 2, 3"
@@ -191,6 +209,16 @@ def _add_attempts(connection: sqlite3.Connection, jobs: dict[str, StoredJob]) ->
                 started_at / 1000,
             )
         )
+    return strays
+
+
+def _add_replays(connection: sqlite3.Connection, jobs: dict[str, StoredJob]) -> list[str]:
+    strays = []
+    for job_id, attempt in connection.execute(REPLAYS):
+        if job_id is None:
+            strays.append("a change of no job")
+        else:
+            jobs[job_id].replays.append(attempt)
     return strays
 
 

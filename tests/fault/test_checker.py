@@ -102,6 +102,29 @@ def test_a_clean_run_is_no_violation(evidence: Evidence) -> None:
     assert (report.lost, report.duplicated, report.broken) == (0, 0, 0)
 
 
+def replayed(evidence: Evidence) -> None:
+    """The job that failed once was dead by that, and came back by a replay."""
+    job = evidence.jobs["b"]
+    job.max_retries, job.replays, job.failures = 0, [1], 0
+    evidence.history.sightings.append(Sighting("b", "dead", 1, at(2.45)))
+
+
+def test_a_replay_of_a_dead_job_is_no_violation(evidence: Evidence) -> None:
+    replayed(evidence)
+    assert judge(evidence).violations == {}
+
+
+def test_a_dead_job_may_be_discarded(evidence: Evidence) -> None:
+    job = evidence.jobs["b"]
+    job.attempts, job.attempt, job.max_retries = job.attempts[:1], 1, 0
+    job.status, job.result = "discarded", None
+    evidence.executions.remove(evidence.executions_of["b"][1])
+    del evidence.executions_of
+    evidence.history.sightings.append(Sighting("b", "dead", 1, at(2.45)))
+    evidence.database.counts = evidence.database.counted = {}
+    assert judge(evidence).violations == {}
+
+
 def breaks(sentence: str) -> Callable[[Spoil], Spoil]:
     """Declare a change to the clean run that breaks a rule."""
 
@@ -214,6 +237,19 @@ def dead_too_soon(evidence: Evidence) -> None:
 @breaks("the attempts on record lead to the state the job is in")
 def went_on_after_its_end(evidence: Evidence) -> None:
     evidence.jobs["b"].attempts[0].outcome = "completed"
+
+
+@breaks("the attempts on record lead to the state the job is in")
+def replayed_alive(evidence: Evidence) -> None:
+    evidence.jobs["b"].replays = [1]
+    evidence.jobs["b"].failures = 0
+
+
+@breaks("what was seen at its end stays there, and nothing starts again")
+def began_after_a_death_before_its_replay(evidence: Evidence) -> None:
+    replayed(evidence)
+    evidence.history.sightings.append(Sighting("b", "dead", 2, at(3.05)))
+    evidence.jobs["b"].attempt = 3
 
 
 @breaks("failures and losses are those on record, at most 1 + max_retries")

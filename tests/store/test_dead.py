@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from jobqueued.model.change import Act, Found, Replay
 from jobqueued.model.errors import KeyReused
 from jobqueued.model.job import Job, Status
+from jobqueued.model.retry import Next
 from jobqueued.store.interface import Retained, Store
 from jobqueued.store.sqlite import changes
 from jobqueued.store.sqlite.offline import read_job
@@ -21,6 +23,7 @@ from tests.store.support import (
     SECOND,
     beside,
     end,
+    ending,
     finished,
     opened,
     put,
@@ -240,7 +243,7 @@ async def test_the_history_can_be_read_without_a_daemon(path: Path) -> None:
         await replayed(store, job_id, b"[]")
     found = read_job(path, job_id)
     assert found is not None
-    [change] = found["changes"]  # type: ignore[misc, attr-defined]
+    [change] = cast("list[dict[str, Any]]", found["changes"])
     assert (change["action"], change["actor"], change["edited"]) == ("replay", "user ann", True)
     assert bytes(change["payload_before"]) == b"[1.10]"
 
@@ -259,3 +262,14 @@ async def test_a_file_of_before_is_read_and_brought_up_to_date(path: Path) -> No
     async with opened(path) as store:
         assert await store.job(job_id) == before
         await replayed(store, job_id)
+
+
+async def test_workers_that_were_lost_before_are_forgotten(store: Store) -> None:
+    claimed = await running(store)
+    lost = msgspec.structs.replace(
+        ending(claimed, Status.DEAD), next=Next(Status.DEAD, None, failures=1, losses=1)
+    )
+    assert await store.settle([lost]) == [Status.DEAD]
+    await replayed(store, claimed.lease.job_id)
+    [again] = await take(store, now=LATER)
+    assert (again.failures, again.losses) == (0, 0)

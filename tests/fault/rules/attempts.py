@@ -24,10 +24,19 @@ def paths_legal(evidence: Evidence) -> Iterator[str]:
         under_way = job.status == "processing"
         if numbers != list(range(1, job.attempt + 1 - under_way)):
             yield f"{told}, numbered {numbers} of {job.attempt}"
-        if LAST & set(outcomes[:-1]):
+        *earlier, present = [[one.outcome for one in life] for life in job.lives]
+        if any(LAST & set(life[:-1]) for life in (*earlier, present)):
             yield f"{told}: it went on after its end"
-        if not _fits(job, outcomes):
+        if not all(_is_death(job, life) for life in earlier):
+            yield f"{told}: replayed after {job.replays} though it was not dead"
+        if not _fits(job, present):
             yield told
+
+
+def _is_death(job: StoredJob, outcomes: list[str]) -> bool:
+    """Whether a job is dead after these attempts; only then it can be replayed."""
+    failed = [outcome for outcome in outcomes if outcome in FAILURES]
+    return outcomes[-1:] == ["fatal"] or len(failed) == job.max_retries + 1
 
 
 def _fits(job: StoredJob, outcomes: list[str]) -> bool:
@@ -35,7 +44,7 @@ def _fits(job: StoredJob, outcomes: list[str]) -> bool:
     last = outcomes[-1] if outcomes else None
     if job.status == "completed":
         return last == "completed"
-    if job.status == "dead":
+    if job.status in ("dead", "discarded"):
         return last == "fatal" or job.failures == job.max_retries + 1
     if job.status == "cancelled":
         return job.cancel_requested and last not in ("completed", "fatal")
@@ -45,7 +54,7 @@ def _fits(job: StoredJob, outcomes: list[str]) -> bool:
 @rule("failures and losses are those on record, at most 1 + max_retries")
 def failures_counted(evidence: Evidence) -> Iterator[str]:
     for job in evidence.jobs.values():
-        failed = [attempt for attempt in job.attempts if attempt.outcome in FAILURES]
+        failed = [attempt for attempt in job.lives[-1] if attempt.outcome in FAILURES]
         lost = [attempt for attempt in failed if attempt.outcome == "lost"]
         if (job.failures, job.losses) != (len(failed), len(lost)):
             yield f"{job.id}: {job.failures} and {job.losses}, {len(failed)} and {len(lost)} stored"
@@ -109,5 +118,6 @@ def stale_outcomes_refused(evidence: Evidence) -> Iterator[str]:
         if told.answer == "ok" and not kept:
             yield f"{stored.id} attempt {told.attempt}: {told.outcome} taken and not kept"
         later = [number for number in outcomes if number > told.attempt]
-        if told.answer == "ok" and told.outcome in LAST and later:
+        replayed = any(attempt >= told.attempt for attempt in stored.replays)
+        if told.answer == "ok" and told.outcome in LAST and later and not replayed:
             yield f"{stored.id} attempt {told.attempt}: {told.outcome} taken, then {later}"

@@ -6,9 +6,9 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from jobqueued.model.job import TERMINAL
-from tests.fault.evidence import TOLERANCE, Evidence
-from tests.fault.history import Answer
+from jobqueued.model.job import TERMINAL, TRANSITIONS, Status
+from tests.fault.evidence import TOLERANCE, Evidence, StoredJob
+from tests.fault.history import Answer, Sighting
 from tests.fault.rules.registry import rule
 
 LOST = "every acknowledged job is there and has come to its end"
@@ -124,11 +124,18 @@ def cancelled_stays_cancelled(evidence: Evidence) -> Iterator[str]:
                 yield f"{job.id} attempt {attempt.number} began after the cancellation"
 
 
+def _was_led_on(job: StoredJob, seen: Sighting) -> bool:
+    """Whether an operator replayed or discarded what was seen dead."""
+    if not TRANSITIONS[Status(seen.status)]:
+        return False
+    return job.status == "discarded" or any(attempt >= seen.attempt for attempt in job.replays)
+
+
 @rule("what was seen at its end stays there, and nothing starts again")
 def ends_are_final(evidence: Evidence) -> Iterator[str]:
     for seen in evidence.history.sightings:
         job = evidence.jobs.get(seen.job_id)
-        if seen.status not in TERMINAL or job is None:
+        if seen.status not in TERMINAL or job is None or _was_led_on(job, seen):
             continue
         if (job.status, job.attempt) != (seen.status, seen.attempt):
             yield f"{job.id} was seen {seen.status} and is {job.status}"
