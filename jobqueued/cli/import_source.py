@@ -37,7 +37,7 @@ class Source:
         self._pieces: deque[Piece] = deque()
         self._rest = bytearray()
         self._number = self._start = self._offset = 0
-        self._ended = False
+        self._ended = self._is_too_long = False
 
     async def take(self) -> list[Piece]:
         """The next lines, at least one; none at the end."""
@@ -57,8 +57,7 @@ class Source:
         first, *others = chunk.split(b"\n")
         self._grow(first)
         for text in others:
-            self._offset += 1
-            self._end_line()
+            self._end_line(mark=1)
             self._grow(text)
         if not chunk:
             self._ended = True
@@ -66,18 +65,20 @@ class Source:
 
     def _grow(self, text: bytes) -> None:
         self._offset += len(text)
-        if self._offset - self._start <= LONGEST_LINE:
-            self._rest += text
-        else:
+        self._is_too_long = self._offset - self._start > LONGEST_LINE
+        if self._is_too_long:
             self._rest.clear()
+        else:
+            self._rest += text
 
-    def _end_line(self) -> None:
+    def _end_line(self, mark: int = 0) -> None:
+        """A line is over, with a mark of so many bytes."""
         self._number += 1
+        self._offset += mark
         text = bytes(self._rest).removeprefix(_MARK if self._number == 1 else b"").strip()
-        too_long = self._offset - self._start > LONGEST_LINE + 1
-        if text or too_long:
-            piece = Piece(self._number, None if too_long else text, self._start, self._offset)
-            self._pieces.append(piece)
+        if text or self._is_too_long:
+            kept = None if self._is_too_long else text
+            self._pieces.append(Piece(self._number, kept, self._start, self._offset))
         self._rest.clear()
         self._start = self._offset
 

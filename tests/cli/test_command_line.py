@@ -43,6 +43,9 @@ def test_help_names_every_command(run: Run) -> None:
         ("submit", ["90s, 5m, 24h", "2026-01-31T12:00:00Z"]),
         ("wait", ["90s, 5m, 24h"]),
         ("logs", ["latest attempt", "every further attempt"]),
+        ("import", ['{"type": "hello"', "queue.idempotency_window", "rejected"]),
+        ("export", ["newest comes first", "one a line"]),
+        ("cancel", ["counted first", "--running"]),
         ("backup", ["To restore", "-wal", "run again"]),
     ],
 )
@@ -98,6 +101,8 @@ def test_wrong_usage_exits_2_and_says_why(run: Run, arguments: list[str], told: 
         ["wait", "x"],
         ["logs", "x"],
         ["cancel", "x"],
+        ["cancel", "--type", "x", "--yes"],
+        ["export"],
         ["run", "x"],
     ],
 )

@@ -65,7 +65,7 @@ def test_the_same_line_twice_is_two_jobs_and_edits_submit_only_what_is_new(own: 
     path = own.place / "jobs.ndjson"
     write_lines(path, [parked(1), parked(1), parked(2)])
     assert figures(own.run("import", str(path), "--json")) == (3, 3, 0, 0)
-    edits = [
+    edits: list[tuple[list[object], int]] = [
         ([parked(0), parked(1), parked(1), parked(2)], 1),
         ([parked(2), parked(1), parked(0)], 0),
         ([parked(1), parked(1), parked(1), parked(3)], 2),
@@ -185,15 +185,17 @@ def test_standard_input(serving: Serving) -> None:
 
 
 def test_lines_of_a_slow_pipe_go_in_as_they_come(serving: Serving) -> None:
-    process = started(serving, "import", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = started(serving, "import", "-", stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
     try:
         for n in range(2):
             process.stdin.write(json.dumps(parked(n, correlation_id="slow")).encode() + b"\n")
             process.stdin.flush()
-            until(lambda n=n: len(numbers(serving, "--correlation-id", "slow")) == n + 1)
+            until(lambda: numbers(serving, "--correlation-id", "slow") == [*range(n + 1)])  # noqa: B023
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 130
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130
+        assert b"stopped after 2 lines: 2 new\n  run it again to go on" in errors
     finally:
         process.kill()
         process.communicate()

@@ -5,16 +5,20 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
 import termios
 
+from tests.cli.bulk_support import write_lines
 from tests.cli.support import PATIENCE, Serving, environment
 
 
-def on_terminal(daemon: Serving, columns: int, *arguments: str, **variables: str) -> str:
-    """What the command shows on a terminal of that width."""
+def on_terminal(
+    daemon: Serving, columns: int, *arguments: str, typed: str = "", **variables: str
+) -> str:
+    """What the command shows on a terminal of that width, where somebody has typed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     process = subprocess.Popen(
@@ -26,6 +30,7 @@ def on_terminal(daemon: Serving, columns: int, *arguments: str, **variables: str
         stderr=subprocess.STDOUT,
     )
     os.close(theirs)
+    os.write(ours, typed.encode())
     shown = b""
     while chunk := _read(ours):
         shown += chunk
@@ -82,3 +87,32 @@ def test_following_ends_with_the_job(daemon: Serving) -> None:
     job_id = daemon.submit("fail")
     shown = on_terminal(daemon, 80, "logs", "-f", job_id, NO_COLOR="1")
     assert shown.splitlines() == ["it went wrong"]
+
+
+def test_a_bar_shows_how_far_an_import_is_and_leaves_the_summary(daemon: Serving) -> None:
+    lines = [{"type": "greet", "delay_seconds": 3600, "correlation_id": "bar"}] * 3_000
+    write_lines(daemon.place / "bar.ndjson", lines)
+    shown = on_terminal(daemon, 80, "import", "bar.ndjson")
+    assert re.search(r"import .*\d+%.*\d+:\d\d:\d\d.*[\d,]+ lines [\d,]+/s", plain_text(shown))
+    assert plain_text(shown).splitlines()[-1].endswith("3,000 lines: 3,000 new")
+    dumb = on_terminal(daemon, 80, "import", "bar.ndjson", TERM="dumb")
+    assert "\x1b" not in dumb
+    assert "3,000 lines: 0 new, 3,000 already there" in dumb
+    exported = on_terminal(daemon, 80, "export", "--correlation-id", "bar", "-o", "bar.out")
+    assert re.search(r"export .*[\d,]+ jobs", plain_text(exported))
+
+
+def test_cancelling_by_filter_asks_first(daemon: Serving) -> None:
+    own = ["--correlation-id", "asked"]
+    job_id = daemon.submit("greet", "--delay", "1h", *own)
+    shown = on_terminal(daemon, 80, "cancel", *own, typed="n\n")
+    assert "Cancel 1 job? [y/N]: " in shown
+    assert "nothing was cancelled" in shown
+    assert daemon.job(job_id)["status"] == "scheduled"
+    assert "cancelled 1 job" in on_terminal(daemon, 80, "cancel", *own, typed="y\n")
+    assert daemon.job(job_id)["status"] == "cancelled"
+
+
+def plain_text(shown: str) -> str:
+    """What was shown, without the sequences that move and colour."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)

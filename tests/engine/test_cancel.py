@@ -44,7 +44,7 @@ async def test_running_jobs_are_told_only_when_asked_for(engine: Engine) -> None
     running = take_up(engine, await claim_new(engine))
     kind = running.claimed.type
     assert (await cancel(engine, type=kind)).count == 0
-    assert running.task.stop.reason is None
+    assert not running.task.stop.asked.is_set()
     done = await cancel(engine, type=kind, statuses=tuple(sorted(CANCELLABLE)))
     assert (done.count, done.stopping) == (1, 1)
     assert running.task.stop.reason is StopReason.CANCELLED
@@ -53,7 +53,8 @@ async def test_running_jobs_are_told_only_when_asked_for(engine: Engine) -> None
 
 async def test_step_by_step_until_all_that_were_there_are_done(engine: Engine) -> None:
     jobs = {(await submit(engine, "quick", key="k")).id for _ in range(5)}
-    for query in ({"type": "quick"}, {"key": "k"}):
+    queries: list[dict[str, Any]] = [{"type": "quick"}, {"key": "k"}]
+    for query in queries:
         counted = await cancel(engine, dry_run=True, **query)
         assert (counted.count, set(counted.ids), counted.more) == (5, jobs, False)
         cursor, done, more = counted.cursor, set[str](), True

@@ -64,7 +64,8 @@ async def test_what_fits_is_found_and_counted(
     assert sorted(found) == sorted(mixed[name] for name in names.split())
     assert await store.count_to_cancel(wanted, 100) == len(found)
     assert await store.count_to_cancel(wanted, 2) == min(2, len(found))
-    limited = await store.find_to_cancel(JobQuery(**{"statuses": ALL, "limit": 2} | query))
+    narrow: dict[str, Any] = {"statuses": ALL, "limit": 2} | query
+    limited = await store.find_to_cancel(JobQuery(**narrow))
     assert len(limited) == min(2, len(found))
     assert set(limited) <= set(found)
 

@@ -337,7 +337,8 @@ def test_a_page_costs_what_is_on_it(database: Recording, name: str) -> None:
 
 @pytest.mark.parametrize("name", TO_CANCEL)
 def test_finding_what_to_cancel_costs_what_is_found(database: Recording, name: str) -> None:
-    query = JobQuery(**{"statuses": tuple(sorted(CANCELLABLE)), "limit": 500} | TO_CANCEL[name])
+    given: dict[str, Any] = {"statuses": tuple(sorted(CANCELLABLE)), "limit": 500}
+    query = JobQuery(**given | TO_CANCEL[name])
     assert steps_of(database, lambda c: cancel.find(c, query)) < PAGE_COST
     assert steps_of(database, lambda c: cancel.count(c, query, 1_000)) < PAGE_COST
 

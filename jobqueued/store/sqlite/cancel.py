@@ -5,10 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 
+import msgspec
+
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import WAITING, Status
 from jobqueued.model.submission import JobQuery
-from jobqueued.store.sqlite.counts import Transaction
+from jobqueued.store.sqlite.counts import JobCounts, Transaction
 from jobqueued.store.sqlite.jobs import conditions, indexes_of
 
 
@@ -33,6 +35,14 @@ def cancel(
     tx.many("cancel_waiting", waiting)
     tx.many("request_cancel", running)
     return [found[job_id][2] if job_id in found else None for job_id in job_ids]
+
+
+def narrowed(query: JobQuery, counts: JobCounts) -> JobQuery:
+    """The query without the statuses in which there is nothing, so that nobody searches there."""
+    if query.type is None:
+        return query
+    statuses = tuple(status for status in query.statuses if counts.of(query.type, status))
+    return msgspec.structs.replace(query, statuses=statuses)
 
 
 def find(connection: sqlite3.Connection, query: JobQuery) -> list[str]:

@@ -209,10 +209,12 @@ class SqliteStore:
         )
 
     async def find_to_cancel(self, query: JobQuery) -> list[str]:
-        return await self._read(lambda c: cancel.find(c, query))
+        narrow = cancel.narrowed(query, self.counts)
+        return await self._read(lambda c: cancel.find(c, narrow))
 
     async def count_to_cancel(self, query: JobQuery, most: int) -> int:
-        return await self._read(lambda c: cancel.count(c, query, most))
+        narrow = cancel.narrowed(query, self.counts)
+        return await self._read(lambda c: cancel.count(c, narrow, most))
 
     async def run_now(self, job_id: str, now: int) -> str | None:
         return await self._write(lambda tx: jobs.run_now(tx, job_id, now), essential=False)
