@@ -135,7 +135,7 @@ class EveryVerb(AnyOrder):
         assert self.run(self.store.next_due()) == min([*due, *expiring], default=None)
         pending = [each.run_at for each in waiting if each.status is Status.PENDING]
         assert self.run(self.store.oldest_pending()) == min(pending, default=None)
-        assert self.run(self.store.give_back_space()) is False
+        assert self.run(self.store.give_back_space(1.0)).number == 0
 
 
 TestEveryVerb = EveryVerb.TestCase
