@@ -44,15 +44,18 @@ class Pace:
         return min(max(int(self._jobs_a_second * self.seconds), FEWEST), MOST)
 
     def fit(self, cleared: Cleared) -> None:
-        """Remember how fast jobs go; small ones go ten times faster than big ones."""
+        """Remember how fast jobs go, but not that of a few small ones: big ones may be next."""
         found = cleared.number / max(cleared.seconds, 1e-6)
         self._jobs_a_second = min(found, 2 * self._jobs_a_second)
 
-    def rest(self, cleared: Cleared, commits: int) -> int:
-        """Milliseconds until the next go; none when nobody else writes."""
-        if commits > self._commits + 1:
+    def look(self, commits: int, own: int) -> None:
+        """Note whether others have written since the last look, beside our own."""
+        if commits > self._commits + own:
             self._others_wrote = clock.monotonic()
         self._commits = commits
+
+    def rest(self, cleared: Cleared) -> int:
+        """Milliseconds until the next go; none when nobody else writes."""
         if self._is_quiet():
             return 0
         return ceil(1000 * _AFTERMATH * cleared.seconds * (1 / _SHARE - 1))
@@ -96,13 +99,16 @@ class Retention(Part):
 
     async def run_once(self) -> int | None:
         store, retained, now = self._shared.store, self.retained(), clock.now()
+        self._pace.look(store.commits, own=0)
         cleared = await store.remove_outlived(retained, now, self._pace.most)
+        self._pace.look(store.commits, own=1)
         if cleared.number:
             self._pace.fit(cleared)
         else:
             cleared = await store.give_back_space(self._pace.seconds)
+            self._pace.look(store.commits, own=1)
         if cleared.number:
-            return clock.now() + self._pace.rest(cleared, store.commits)
+            return clock.now() + self._pace.rest(cleared)
         following = await store.next_outlived(retained)
         if following is None:
             return None
