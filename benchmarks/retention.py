@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -31,20 +29,11 @@ Times = dict[bool, list[Measured]]
 class Deleting(Daemon):
     """A daemon that is told how long to keep old jobs."""
 
-    def __init__(self, place: Path) -> None:
-        self._retention = place / "conf.d" / "retention.toml"
-        self._retention.parent.mkdir()
-        self._write(10 * AGE_DAYS)
-        super().__init__(place)
-
     def keep(self, days: int) -> None:
         """Have it keep finished jobs for so long from now on."""
-        self._write(days)
-        self.process.send_signal(signal.SIGHUP)
+        self.configure(_keeping(days))
+        self.reload()
         until(lambda: self._completed()["keep_seconds"] == days * DAY)
-
-    def _write(self, days: int) -> None:
-        self._retention.write_text(f'[retention]\ncompleted = "{days}d"\n')
 
     def old_jobs(self) -> int:
         """How many there are."""
@@ -67,8 +56,12 @@ def measure() -> list[Figure]:
         say(f"  filling in {OLD:,} old jobs")
         old = Rows(count=OLD, type="hold", status="completed", age_ms=AGE_DAYS * DAY * 1000)
         fill(place / "jobs.db", [old])
-        with Deleting(place) as daemon:
+        with Deleting(place, _keeping(10 * AGE_DAYS)) as daemon:
             return [*_in_use(daemon), *_at_rest(daemon)]
+
+
+def _keeping(days: int) -> str:
+    return f'[retention]\ncompleted = "{days}d"\n'
 
 
 def _in_use(daemon: Deleting) -> list[Figure]:

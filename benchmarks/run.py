@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import (
     claim,
+    control,
     drain,
     idle,
     latency,
@@ -40,6 +41,7 @@ SUBJECTS: dict[str, Callable[[], list[Figure]]] = {
     "drain": drain.measure,
     "recovery": recovery.measure,
     "retention": retention.measure,
+    "control": control.measure,
 }
 NOISY_CORES = 0.15
 HEADINGS = ("subject", "figure", "reference", "ratio", "required")

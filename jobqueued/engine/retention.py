@@ -15,9 +15,9 @@ _LONGEST_PAUSE_MS = 3_600_000
 
 FEWEST, MOST = 10, 1_000
 """Jobs deleted in one go."""
-BUSY_SECONDS, QUIET_SECONDS = 0.0004, 0.003
+BUSY_SECONDS, QUIET_SECONDS = 0.0006, 0.003
 """How long one go may hold up others who write, and those who might."""
-_SHARE = 0.05
+_SHARE = 0.025
 """Of the writer's time, while others write too."""
 _AFTERMATH = 2.0
 """What one go costs in all: its COMMIT and the copying of the log take as long again."""
