@@ -13,7 +13,7 @@ _LEAST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 3_600_000
 
 
-FEWEST, MOST = 10, 1_000
+FEWEST, MOST = 20, 1_000
 """Jobs deleted in one go."""
 BUSY_SECONDS, QUIET_SECONDS = 0.0006, 0.003
 """How long one go may hold up others who write, and those who might."""
@@ -21,6 +21,8 @@ _SHARE = 0.025
 """Of the writer's time, while others write too."""
 _AFTERMATH = 2.0
 """What one go costs in all: its COMMIT and the copying of the log take as long again."""
+_LONGEST_REST_MS = 500
+"""However slow the disk is, old jobs go."""
 _SETTLED_SECONDS = 2.0
 """Nobody else has written for so long: nobody is held up."""
 
@@ -58,7 +60,8 @@ class Pace:
         """Milliseconds until the next go; none when nobody else writes."""
         if self._is_quiet():
             return 0
-        return ceil(1000 * _AFTERMATH * cleared.seconds * (1 / _SHARE - 1))
+        rest = 1000 * _AFTERMATH * cleared.seconds * (1 / _SHARE - 1)
+        return min(ceil(rest), _LONGEST_REST_MS)
 
     def _is_quiet(self) -> bool:
         return clock.monotonic() - self._others_wrote > _SETTLED_SECONDS

@@ -12,7 +12,7 @@ from tests.acceptance.support import Serving
 from tests.api.support import until
 
 MEGABYTE = 1024 * 1024
-OLD = 4_000
+OLD = 2_000
 TYPES = "[queue]\nmax_depth = 100000\n[types.away]\nremote = true\n"
 AT_ONCE = TYPES + '[retention]\ncancelled = "1s"\n'
 KEPT_BYTES = 4 * MEGABYTE
