@@ -56,11 +56,12 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
 
 def fill(database: Path, kinds: list[Rows]) -> None:
     """Make the database with these jobs in it; a completed one was run when it was submitted."""
+    now = clock.now()
     with closing(open_writer(database, "normal")) as connection:
         migrate(connection, database, shipped_migrations())
         connection.execute("BEGIN")
         for rows in kinds:
-            values = _values(rows)
+            values = _values(rows, now - rows.age_ms)
             columns, more = (", ".join(["", *side]) for side in (rows.more, rows.more.values()))
             jobs = _JOBS.format(columns=columns, values=more)
             for statement in (jobs, _PAYLOADS, _ATTEMPTS):
@@ -70,8 +71,7 @@ def fill(database: Path, kinds: list[Rows]) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def _values(rows: Rows) -> dict[str, object]:
-    at = clock.now() - rows.age_ms
+def _values(rows: Rows, at: int) -> dict[str, object]:
     ran = at if rows.status == "completed" else None
     return {
         "count": rows.count,
