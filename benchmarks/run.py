@@ -15,7 +15,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import claim, drain, idle, latency, memory, recovery, spawn, start, submit
+from benchmarks import (
+    claim,
+    control,
+    drain,
+    idle,
+    latency,
+    memory,
+    recovery,
+    retention,
+    spawn,
+    start,
+    submit,
+)
 from benchmarks.support import Figure, Others, Required, say
 
 SUBJECTS: dict[str, Callable[[], list[Figure]]] = {
@@ -28,6 +40,8 @@ SUBJECTS: dict[str, Callable[[], list[Figure]]] = {
     "spawn": spawn.measure,
     "drain": drain.measure,
     "recovery": recovery.measure,
+    "retention": retention.measure,
+    "control": control.measure,
 }
 NOISY_CORES = 0.15
 HEADINGS = ("subject", "figure", "reference", "ratio", "required")

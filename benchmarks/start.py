@@ -7,7 +7,15 @@ import time
 from contextlib import ExitStack
 
 from benchmarks import handlers
-from benchmarks.support import Daemon, Figure, Required, fresh_daemon, percentile, say
+from benchmarks.support import (
+    Daemon,
+    Figure,
+    Required,
+    fresh_daemon,
+    percentile,
+    say,
+    submission_to_start,
+)
 
 JOBS = 500
 PROGRAM = "/bin/date"
@@ -36,10 +44,10 @@ def _kind(daemon: Daemon, kind: str, job_type: str) -> list[Figure]:
     starts: list[float] = []
     ends: list[float] = []
     bares: list[float] = []
-    _one(daemon, job_type)
+    submission_to_start(daemon, job_type)
     for _ in range(JOBS):
         bares.append(_bare())
-        start, end = _one(daemon, job_type)
+        start, end = submission_to_start(daemon, job_type)
         starts.append(start)
         ends.append(end)
     against = "bare posix_spawn"
@@ -51,14 +59,6 @@ def _kind(daemon: Daemon, kind: str, job_type: str) -> list[Figure]:
         Figure(f"submission to result, {kind}, p50", percentile(ends, 50), "ms"),
         Figure(f"submission to result, {kind}, p99", percentile(ends, 99), "ms"),
     ]  # fmt: skip
-
-
-def _one(daemon: Daemon, job_type: str) -> tuple[float, float]:
-    """Milliseconds until the handler ran, and until the caller had its result."""
-    began = time.time_ns()
-    job = daemon.ask("POST", "/jobs?wait=10", {"type": job_type})
-    ended = time.time_ns()
-    return (int(job["result"]) - began) / 1e6, (ended - began) / 1e6
 
 
 def _bare() -> float:

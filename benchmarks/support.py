@@ -189,7 +189,7 @@ class Others:
 class Daemon:
     """`python -m jobqueued serve` in a directory of its own."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, further: str = "") -> None:
         self.place = place
         self.port = free_port()
         self._config = place / "jobqueued.toml"
@@ -197,6 +197,7 @@ class Daemon:
         self.receiver_port = free_port()
         settings = {"place": place, "port": self.port, "receiver": self.receiver_port, "root": ROOT}
         self._config.write_text(CONFIG.format_map(settings))
+        self.configure(further)
         self.start()
 
     def __enter__(self) -> Self:
@@ -205,8 +206,7 @@ class Daemon:
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None:
             say(f"the daemon's log:\n{self._log.read_text()}")
-        self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.stop()
 
     @property
     def pid(self) -> int:
@@ -219,6 +219,21 @@ class Daemon:
     @property
     def database(self) -> Path:
         return self.place / "jobs.db"
+
+    def configure(self, further: str) -> None:
+        """Write what is in force beside the common settings."""
+        file = self.place / "conf.d" / "further.toml"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(further)
+
+    def reload(self) -> None:
+        """Have it read its configuration again."""
+        self.process.send_signal(signal.SIGHUP)
+
+    def stop(self) -> None:
+        """End it, and wait until it has."""
+        self.process.terminate()
+        self.process.wait(PATIENCE)
 
     def start(self) -> None:
         """Start the daemon and wait until it takes jobs."""
@@ -273,6 +288,14 @@ class Daemon:
         """How many jobs are in a status."""
         number: int = self.ask("GET", "/stats")["counts"][status]
         return number
+
+
+def submission_to_start(daemon: Daemon, job_type: str) -> tuple[float, float]:
+    """Milliseconds until a handler that tells the time ran, and until the caller had its result."""
+    began = time.time_ns()
+    job = daemon.ask("POST", "/jobs?wait=10", {"type": job_type})
+    ended = time.time_ns()
+    return (int(job["result"]) - began) / 1e6, (ended - began) / 1e6
 
 
 @contextmanager

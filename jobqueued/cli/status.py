@@ -11,7 +11,8 @@ from jobqueued.cli.documents import join
 from jobqueued.cli.offline import Offline, or_from_file
 from jobqueued.cli.options import json_option, with_target
 from jobqueued.cli.target import Target
-from jobqueued.cli.text import plain, size, span
+from jobqueued.cli.text import milliseconds, plain, size, span
+from jobqueued.clock import now
 from jobqueued.model.job import Status
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ def draw(stats: dict[str, Any], offline: Offline | None) -> None:
     screen.print(state_of(stats, offline))
     screen.print(_waiting(stats))
     screen.print(_store(stats["store"]))
+    if kept := kept_jobs(stats["store"].get("retention"), now()):
+        screen.print(kept)
     _draw_types(screen, stats["types"])
     _draw_pools(screen, stats.get("pools") or {})
 
@@ -95,10 +98,25 @@ def _waiting(stats: dict[str, Any]) -> Text:
 
 
 def _store(store: dict[str, Any]) -> str:
-    parts = [size(store["bytes"]), f"write-ahead log {size(store['wal_bytes'])}"]
+    free = f" ({size(store['free_bytes'])} unused)" if "free_bytes" in store else ""
+    parts = [size(store["bytes"]) + free, f"write-ahead log {size(store['wal_bytes'])}"]
     if store.get("durability"):
         parts.append(f"durability {store['durability']}")
     return "store: " + ", ".join(parts)
+
+
+def kept_jobs(retention: dict[str, Any] | None, moment: int) -> str:
+    """The line that tells which finished jobs there are and when the next of them goes."""
+    if retention is None or retention["next_deletion_at"] is None:
+        return ""
+    parts = [
+        f"{each['jobs']} {status} for {span(each['keep_seconds'])}"
+        for status, each in retention["outcomes"].items()
+        if each["jobs"]
+    ]
+    seconds = (milliseconds(retention["next_deletion_at"]) - moment) / 1000
+    following = f"the next goes in {span(seconds)}" if seconds > 0 else "old ones are going now"
+    return f"kept: {', '.join(parts)}; {following}"
 
 
 def _draw_types(screen: Console, types: dict[str, Any]) -> None:

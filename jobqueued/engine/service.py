@@ -337,7 +337,7 @@ class Engine:
             "rates": {name: meter.per_second(name) for name in ("submitted", "completed", "dead")},
             "totals": dict(meter.totals),
             "errors": {part.name: part.errors for part in self.parts},
-            "store": self.store.figures(),
+            "store": self.store.figures() | await self.shared.retention.figures(),
         }
 
     def _figures(self, state: TypeState) -> dict[str, object]:

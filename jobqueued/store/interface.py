@@ -58,6 +58,21 @@ class Retained(msgspec.Struct, frozen=True):
     idempotency_window: int
 
 
+class Cleared(msgspec.Struct, frozen=True):
+    """How many jobs or pages went at once, and for how many seconds that held up other writes."""
+
+    number: int
+    seconds: float
+
+
+class Holdings(msgspec.Struct, frozen=True):
+    """What the store holds beside what the counts tell."""
+
+    free_bytes: int
+    oldest_finished: Mapping[str, int]
+    next_outlived: int | None
+
+
 class Counts(Protocol):
     """How many jobs there are, known without a query."""
 
@@ -101,6 +116,10 @@ class Store(Protocol):
     @property
     def busy_since(self) -> float | None:
         """Since when a write is under way, for the watchdog."""
+
+    @property
+    def commits(self) -> int:
+        """How many transactions there have been."""
 
     @property
     def last_place(self) -> int:
@@ -222,14 +241,17 @@ class Store(Protocol):
     async def next_due(self) -> int | None:
         """When the next waiting job is due or expires."""
 
-    async def remove_outlived(self, retained: Retained, now: int) -> int:
-        """Delete a bounded number of finished jobs past their retention; how many."""
+    async def remove_outlived(self, retained: Retained, now: int, most: int) -> Cleared:
+        """Delete at most so many finished jobs past their retention."""
 
-    async def give_back_space(self) -> bool:
-        """Return some unused space to the file system; whether there is more."""
+    async def give_back_space(self, seconds: float) -> Cleared:
+        """Return unused space to the file system for about so long."""
 
     async def next_outlived(self, retained: Retained) -> int | None:
         """When the next finished job is past its retention."""
+
+    async def holdings(self, retained: Retained) -> Holdings:
+        """What finished jobs there are, and the space they left."""
 
     async def oldest_pending(self) -> int | None:
         """Since when the longest waiting runnable job waits."""

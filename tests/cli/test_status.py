@@ -6,7 +6,10 @@ import json
 import os
 import socket
 
-from jobqueued.cli.status import state_of
+import pytest
+
+from jobqueued.cli.status import kept_jobs, state_of
+from jobqueued.cli.text import milliseconds
 from tests.cli.support import Serving
 
 
@@ -18,7 +21,9 @@ def test_one_screen_for_people(daemon: Serving) -> None:
     first = done.stdout.splitlines()[0]
     assert first.startswith("jobqueued ")
     assert ": ready, up " in first
-    for word in ("waiting", "dead", "durability full", "greet", "COMPLETED", "POOL", "of 10"):
+    for word in ("waiting", "dead", "durability full", "greet", "COMPLETED", "POOL", "of 10",
+                 "unused), write-ahead", "kept: ", "completed for 7d", "dead for 30d",
+                 "the next goes in 6d 23h"):  # fmt: skip
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "\x1b" not in done.stdout
@@ -29,6 +34,33 @@ def test_the_process_to_send_signals_to_is_shown() -> None:
     assert state_of({**stats, "pid": 4711}, None).plain == (
         "jobqueued 1: ready, up 1m 1s, process 4711"
     )
+
+
+RETENTION = {
+    "outcomes": {
+        "completed": {"keep_seconds": 604_800, "jobs": 12},
+        "dead": {"keep_seconds": 2_592_000, "jobs": 3},
+        "cancelled": {"keep_seconds": 604_800, "jobs": 0},
+    },
+    "next_deletion_at": "2026-01-31T12:00:00.000Z",
+}
+NEXT_DELETION = milliseconds("2026-01-31T12:00:00.000Z")
+
+
+@pytest.mark.parametrize(
+    ("moment", "end"),
+    [
+        (NEXT_DELETION - 90_000, "; the next goes in 1m 30s"),
+        (NEXT_DELETION, "; old ones are going now"),
+    ],
+)
+def test_what_is_kept_is_told_in_a_line(moment: int, end: str) -> None:
+    assert kept_jobs(RETENTION, moment) == "kept: 12 completed for 7d, 3 dead for 30d" + end
+
+
+def test_nothing_kept_is_no_line() -> None:
+    assert kept_jobs(RETENTION | {"next_deletion_at": None}, 0) == ""
+    assert kept_jobs(None, 0) == ""
 
 
 def test_the_api_answer_for_programs(daemon: Serving) -> None:

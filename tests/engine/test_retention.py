@@ -6,12 +6,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from jobqueued import clock
+from jobqueued.engine.retention import BUSY_SECONDS, FEWEST, MOST, QUIET_SECONDS, Pace
 from jobqueued.engine.service import Engine
 from jobqueued.engine.settle import Settler
 from jobqueued.model.errors import NotFound
 from jobqueued.model.job import Job
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.submission import Submission
+from jobqueued.store.interface import Cleared
 from tests.engine.support import HandClock, claim, claim_new, submit
 
 MINUTE = 60_000
@@ -136,3 +139,74 @@ async def test_it_looks_at_least_every_hour(
     await dead(engine, settler)
     hand_clock.advance(-10 * HOUR)
     assert await clean(engine) == hand_clock.now + HOUR
+
+
+LONG_QUIET = 3_000
+GO = Cleared(100, BUSY_SECONDS)
+
+
+def test_deleting_takes_a_small_share_while_others_write(hand_clock: HandClock) -> None:
+    pace = Pace(commits=10)
+    hand_clock.advance(LONG_QUIET)
+    pace.look(12, own=1)
+    rest = pace.rest(GO)
+    assert GO.seconds * 1000 / rest < 0.1
+    hand_clock.advance(1_000)
+    pace.look(13, own=1)
+    assert pace.rest(GO) == rest
+    assert pace.seconds == BUSY_SECONDS
+    assert pace.rest(Cleared(100, 60.0)) < 1_000
+
+
+def test_deleting_does_not_rest_when_nobody_else_writes(hand_clock: HandClock) -> None:
+    pace = Pace(commits=10)
+    hand_clock.advance(LONG_QUIET)
+    pace.look(11, own=1)
+    assert pace.rest(GO) == 0
+    assert pace.seconds == QUIET_SECONDS
+    pace.look(12, own=0)
+    assert pace.rest(GO) > 0
+    assert pace.seconds == BUSY_SECONDS
+
+
+def test_it_deletes_as_many_at_once_as_there_is_time_for(hand_clock: HandClock) -> None:
+    pace = Pace(commits=0)
+    assert pace.most == FEWEST
+    pace.fit(Cleared(FEWEST, BUSY_SECONDS / 100))
+    assert pace.most == 2 * FEWEST
+    pace.fit(Cleared(2 * FEWEST, 1.0))
+    assert pace.most == FEWEST
+    hand_clock.advance(LONG_QUIET)
+    for _ in range(20):
+        pace.fit(Cleared(1, 1e-9))
+    assert pace.most == MOST
+
+
+async def test_a_round_deletes_a_few_and_comes_back(engine: Engine, hand_clock: HandClock) -> None:
+    for _ in range(FEWEST + 5):
+        await engine.cancel((await submit(engine)).id)
+    hand_clock.advance(HOUR)
+    before = engine.store.commits
+    following = await engine.shared.retention.run_once()
+    assert following is not None
+    assert hand_clock.now <= following < hand_clock.now + 1_000
+    assert engine.store.counts.by_status()["cancelled"] == 5
+    assert engine.store.commits == before + 1
+
+
+async def test_what_is_kept_is_told(
+    engine: Engine, settler: Settler, hand_clock: HandClock
+) -> None:
+    await completed(engine, settler)
+    first = clock.rfc3339(hand_clock.now)
+    hand_clock.advance(MINUTE)
+    await completed(engine, settler)
+    await dead(engine, settler)
+    figures = await engine.shared.retention.figures()
+    kept = figures["retention"]
+    assert isinstance(kept, dict)
+    assert kept["next_deletion_at"] == clock.rfc3339(hand_clock.now + 9 * MINUTE)
+    outcomes = kept["outcomes"]
+    assert outcomes["completed"] == {"keep_seconds": 600, "jobs": 2, "oldest_finished_at": first}
+    assert outcomes["dead"]["oldest_finished_at"] == clock.rfc3339(hand_clock.now)
+    assert outcomes["expired"] == {"keep_seconds": 1800, "jobs": 0, "oldest_finished_at": None}

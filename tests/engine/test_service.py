@@ -34,7 +34,7 @@ async def test_stats_have_the_shape_of_the_contract(live: Engine) -> None:
     assert stats["rates"] == {"submitted": 0, "completed": 0, "dead": 0}
     store = stats["store"]
     assert isinstance(store, dict)
-    assert {"bytes", "wal_bytes", "durability"} <= store.keys()
+    assert {"bytes", "wal_bytes", "free_bytes", "retention", "durability"} <= store.keys()
     assert store["durability"] == "full"
 
 

@@ -28,7 +28,7 @@ from jobqueued.model.job import (
 from jobqueued.model.submission import JobQuery
 from jobqueued.store.interface import Ask, Retained, Settlement
 from jobqueued.store.sqlite.store import SqliteStore
-from tests.store.support import KINDS, NOW, ending, lanes_in, new_job
+from tests.store.support import KINDS, NOW, ending, lanes_in, new_job, remove
 
 T = TypeVar("T")
 
@@ -380,7 +380,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def forget(self) -> None:
         gone = [each.job.id for each in self.known.values() if self.outlived(each)]
-        assert self.run(self.store.remove_outlived(KEEP, self.now)) == len(gone)
+        assert self.run(remove(self.store, KEEP, self.now)) == len(gone)
         for job_id in gone:
             del self.known[job_id]
         following = self.run(self.store.next_outlived(KEEP))

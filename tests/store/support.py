@@ -16,7 +16,7 @@ from jobqueued.model.ids import IdMaker
 from jobqueued.model.job import Claimed, Job, Status, first_status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Next
-from jobqueued.store.interface import Ask, Settlement, Store
+from jobqueued.store.interface import Ask, Retained, Settlement, Store
 from jobqueued.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +108,11 @@ async def finished(
     claimed = await running(store, **fields)
     assert await end(store, claimed, *rest, **(outcome or {}))
     return claimed.lease.job_id
+
+
+async def remove(store: Store, retained: Retained, now: int, most: int = 500) -> int:
+    """Delete at most so many jobs that are past their retention; how many did go."""
+    return (await store.remove_outlived(retained, now, most)).number
 
 
 async def status_of(store: Store, job_id: str) -> Status:

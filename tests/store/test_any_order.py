@@ -143,7 +143,7 @@ class EveryVerb(KeysInOrder):
             ready = [one for one in waiting if one.status is Status.PENDING and self.can_go(one)]
             oldest = min((each.run_at for each in ready), default=None)
             assert self.run(self.store.oldest_pending()) == oldest
-        assert self.run(self.store.give_back_space()) is False
+        assert self.run(self.store.give_back_space(1.0)).number == 0
 
 
 BOUNDED = settings(

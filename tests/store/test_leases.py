@@ -19,6 +19,7 @@ from tests.store.support import (
     finished,
     new_job,
     put,
+    remove,
     running,
     take,
 )
@@ -118,7 +119,7 @@ async def test_a_lost_lease_does_not_write_over_the_log(store: Store) -> None:
 async def test_no_log_without_a_job(store: Store) -> None:
     claimed = await running(store)
     await end(store, claimed)
-    await store.remove_outlived(Retained({"completed": 0}, idempotency_window=0), NOW)
+    await remove(store, Retained({"completed": 0}, idempotency_window=0), NOW)
     await store.keep_log(claimed.lease, b"late")
     assert await store.log(claimed.lease.job_id, 1) is None
 

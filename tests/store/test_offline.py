@@ -85,7 +85,7 @@ def test_status_counts_what_the_file_has(path: Path, writer: sqlite3.Connection)
     assert age == pytest.approx((clock.now() - MOMENT) / 1000, abs=30)
     wal = path.with_name("jobs.db-wal").stat().st_size
     assert wal > 0
-    assert found["store"] == {"bytes": path.stat().st_size, "wal_bytes": wal}
+    assert found["store"] == {"bytes": path.stat().st_size, "wal_bytes": wal, "free_bytes": 0}
     assert msgspec.json.decode(msgspec.json.encode(found)) == found
 
 

@@ -162,7 +162,11 @@ def _status(connection: sqlite3.Connection, path: Path) -> dict[str, object]:
         "types": types,
         "dlq_depth": counts.get(Status.DEAD, 0),
         "oldest_pending_seconds": _oldest_pending(connection),
-        "store": {"bytes": _bytes(path), "wal_bytes": _bytes(path, "-wal")},
+        "store": {
+            "bytes": _bytes(path),
+            "wal_bytes": _bytes(path, "-wal"),
+            "free_bytes": _number(connection, "freelist_count") * _number(connection, "page_size"),
+        },
     }
 
 

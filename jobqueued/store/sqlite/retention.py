@@ -1,32 +1,53 @@
-"""Deleting finished jobs that have outlived their retention."""
+"""Deleting finished jobs that have outlived their retention, and what the file holds of them."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
 
-from jobqueued.store.interface import Retained
+import msgspec
+
+from jobqueued.clock import monotonic
+from jobqueued.store.interface import Cleared, Holdings, Retained
 from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
 
 KEPT_PAGES = 1024
 """Unused pages that stay in the file for the next jobs."""
-_PAGES_AT_ONCE = 256
+
+_Rows = list[tuple[int, str, int]]
+_Oldest = tuple[str, int, int]
+_rows = msgspec.json.Decoder(_Rows)
 
 
-def remove_outlived(tx: Transaction, retained: Retained, now: int, limit: int) -> int:
-    """Delete a bounded number of finished jobs with all that belongs to them; how many."""
-    removed = 0
+def remove_outlived(tx: Transaction, retained: Retained, now: int, most: int) -> Cleared:
+    """Delete a bounded number of finished jobs with all that belongs to them."""
+    began, removed, there = monotonic(), 0, _statuses(tx)
     for status, keyless, keep in _kinds(retained):
-        values = (status, keyless, now - keep, limit - removed)
-        rows = tx.execute(SQL["outlived"], values).fetchall()
-        for seq, job_type, priority, batch_id in rows:
-            _delete(tx, seq, batch_id)
-            tx.moved(job_type, priority, status, None)
-        removed += len(rows)
-    oldest = now - max(retained.keep.values(), default=0)
-    tx.execute(SQL["delete_batches_without_jobs"], (oldest, limit))
-    return removed
+        if removed < most and status in there:
+            values = (status, keyless, now - keep, most - removed)
+            removed += _remove(tx, status, values)
+    if removed < most:
+        oldest = now - max(retained.keep.values(), default=0)
+        tx.execute(SQL["delete_batches_without_jobs"], (oldest, most))
+    return Cleared(removed, monotonic() - began)
+
+
+def _statuses(tx: Transaction) -> set[str]:
+    """Those that jobs have, known without a query."""
+    return {status for _, status, _ in tx.delta} | {
+        s for s, n in tx.counts.by_status().items() if n
+    }
+
+
+def _remove(tx: Transaction, status: str, values: tuple[str, bool, int, int]) -> int:
+    # One row of them all: the thread hands over between any two that it fetches.
+    rows = _rows.decode(tx.execute(SQL["outlived"], values).fetchone()[0])
+    if rows:
+        tx.execute(SQL["delete_jobs"], (msgspec.json.encode([seq for seq, _, _ in rows]).decode(),))
+    for _, job_type, priority in rows:
+        tx.moved(job_type, priority, status, None)
+    return len(rows)
 
 
 def _kinds(retained: Retained) -> Iterator[tuple[str, bool, int]]:
@@ -37,27 +58,49 @@ def _kinds(retained: Retained) -> Iterator[tuple[str, bool, int]]:
         yield status, False, max(keep, retained.idempotency_window)
 
 
-def _delete(tx: Transaction, seq: int, batch_id: str | None) -> None:
-    for name in ("job", "payload", "result", "attempts", "logs", "changes"):
-        tx.execute(SQL[f"delete_{name}"], (seq,))
-    if batch_id is not None:
-        tx.execute(SQL["delete_empty_batch"], (batch_id, batch_id))
-
-
-def give_back_space(tx: Transaction) -> bool:
-    """Shorten the file by a bounded number of unused pages; whether there are more to give."""
-    spare = tx.execute("PRAGMA freelist_count").fetchone()[0] - KEPT_PAGES
+def give_back_space(tx: Transaction, seconds: float) -> Cleared:
+    """Shorten the file by unused pages for about so long."""
+    began = monotonic()
+    spare = _number(tx.execute("PRAGMA freelist_count")) - KEPT_PAGES
+    pages = 0
     # Python's sqlite3 stops after the first page, whatever number is asked for.
-    for _ in range(min(spare, _PAGES_AT_ONCE)):
+    while pages < spare and monotonic() - began < seconds:
         tx.execute("PRAGMA incremental_vacuum(1)")
-    return bool(spare > _PAGES_AT_ONCE)
+        pages += 1
+    return Cleared(pages, monotonic() - began)
 
 
 def next_outlived(connection: sqlite3.Connection, retained: Retained) -> int | None:
     """When the next finished job is past its retention."""
-    moments = []
-    for status, keyless, keep in _kinds(retained):
-        oldest = connection.execute(SQL["oldest_finished"], (status, keyless)).fetchone()[0]
-        if oldest is not None:
-            moments.append(oldest + keep)
-    return min(moments, default=None)
+    return _next(_oldest(connection, retained))
+
+
+def holdings(connection: sqlite3.Connection, retained: Retained) -> Holdings:
+    """What the file holds beside what the counts tell, without walking through it."""
+    oldest = _oldest(connection, retained)
+    since: dict[str, int] = {}
+    for status, at, _ in oldest:
+        since[status] = min(at, since.get(status, at))
+    pages = _number(connection.execute("PRAGMA freelist_count"))
+    return Holdings(
+        pages * _number(connection.execute("PRAGMA page_size")),
+        since,
+        _next(oldest),
+    )
+
+
+def _next(oldest: list[_Oldest]) -> int | None:
+    return min((at + keep for _, at, keep in oldest), default=None)
+
+
+def _oldest(connection: sqlite3.Connection, retained: Retained) -> list[_Oldest]:
+    """Of every kind that there is: its status, when its oldest job finished, how long it stays."""
+    found = [
+        (status, connection.execute(SQL["oldest_finished"], (status, keyless)).fetchone()[0], keep)
+        for status, keyless, keep in _kinds(retained)
+    ]
+    return [one for one in found if one[1] is not None]
+
+
+def _number(cursor: sqlite3.Cursor) -> int:
+    return int(cursor.fetchone()[0])

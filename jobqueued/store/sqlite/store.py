@@ -26,7 +26,7 @@ from jobqueued.model.job import (
     Status,
 )
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
-from jobqueued.store.interface import Ask, Key, KeyQueue, Retained, Settlement
+from jobqueued.store.interface import Ask, Cleared, Holdings, Key, KeyQueue, Retained, Settlement
 from jobqueued.store.sqlite import (
     cancel,
     changes,
@@ -138,6 +138,10 @@ class SqliteStore:
     @property
     def busy_since(self) -> float | None:
         return self.writer.busy_since
+
+    @property
+    def commits(self) -> int:
+        return self.writer.commits
 
     def figures(self) -> dict[str, object]:
         """Sizes, durability and commits, for `jobqueued status`."""
@@ -299,16 +303,19 @@ class SqliteStore:
     async def next_due(self) -> int | None:
         return await self._look(due.next_due)
 
-    async def remove_outlived(self, retained: Retained, now: int) -> int:
+    async def remove_outlived(self, retained: Retained, now: int, most: int) -> Cleared:
         return await self._write(
-            lambda tx: retention.remove_outlived(tx, retained, now, _MANY), essential=False
+            lambda tx: retention.remove_outlived(tx, retained, now, most), essential=False
         )
 
-    async def give_back_space(self) -> bool:
-        return await self._write(retention.give_back_space, essential=False)
+    async def give_back_space(self, seconds: float) -> Cleared:
+        return await self._write(lambda tx: retention.give_back_space(tx, seconds), essential=False)
 
     async def next_outlived(self, retained: Retained) -> int | None:
         return await self._look(lambda c: retention.next_outlived(c, retained))
+
+    async def holdings(self, retained: Retained) -> Holdings:
+        return await self._read(lambda c: retention.holdings(c, retained))
 
     async def oldest_pending(self) -> int | None:
         lanes = list(self.counts.pending_lanes())
