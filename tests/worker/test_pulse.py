@@ -41,9 +41,10 @@ def leased(token: str, seconds: float = 60.0, behind: float = 0.0) -> Held:
     """A job leased just now from a daemon whose clock is behind ours."""
     now = datetime.now(UTC) - timedelta(seconds=behind)
     ends = (now + timedelta(seconds=seconds)).isoformat()
-    lease = {"token": token, "expires_at": ends, "deadline": ends}
+    lease = {"token": token, "expires_at": ends, "deadline": ends, "expires_in_seconds": seconds}
     fields = JOB | {"started_at": now.isoformat(), "lease": lease, "status": "processing"}
-    return take(msgspec.json.decode(json.dumps(fields), type=LeasedJob), clock.monotonic())
+    asked_at = clock.monotonic()
+    return take(msgspec.json.decode(json.dumps(fields), type=LeasedJob), asked_at, asked_at)
 
 
 def heard(*states: tuple[str, str], seconds: float = 60.0) -> bytes:
