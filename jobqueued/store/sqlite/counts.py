@@ -75,6 +75,8 @@ class Transaction:
         self.execute = connection.execute
         self.counts = counts
         self.delta: Delta = {}
+        self.latest = 0
+        """When the last attempt ended that ends in it: nothing it leaves begins before."""
 
     def many(self, name: str, rows: Sequence[Row]) -> list[Row]:
         """A statement for many rows at once; what it returns of them, in any order."""
