@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -59,12 +59,14 @@ class WireJob(msgspec.Struct, rename={"kind": "type"}):
 class WireLease(msgspec.Struct):
     """The right to report what became of an attempt, and until when it holds.
 
-    It can be extended up to the deadline, which is when the attempt times out.
+    It can be extended up to the deadline, which is when the attempt times out. Count
+    `expires_in_seconds` from the moment the jobs were asked for: clocks may differ.
     """
 
     token: str
     expires_at: str
     deadline: str
+    expires_in_seconds: float
 
 
 class WireLeasedJob(WireJob):
@@ -202,7 +204,10 @@ class WireReplayed(msgspec.Struct):
 
 
 class WireBeat(msgspec.Struct):
-    """What became of one lease: `ok`, `stale` or `cancelled`."""
+    """What became of one lease: `ok`, `stale` or `cancelled`.
+
+    Count `expires_in_seconds` from the moment the heartbeat was sent: clocks may differ.
+    """
 
     token: str
     status: str
@@ -326,16 +331,22 @@ def _beat(answer: BeatAnswer) -> WireBeat:
     return WireBeat(answer.token, answer.status, time_or_none(answer.expires_at), seconds)
 
 
-def leased_json(claimed: Iterable[Claimed], types: Mapping[str, JobType]) -> bytes:
-    """Jobs for a remote worker."""
-    jobs = [_leased(one, one.job, types.get(one.type)) for one in claimed if one.job]
+def leased_json(
+    claimed: Iterable[Claimed], types: Mapping[str, JobType], runs_for: Callable[[str], float]
+) -> bytes:
+    """Jobs for a remote worker; `runs_for` says for how many seconds a lease runs."""
+    jobs = [
+        _leased(one, one.job, types.get(one.type), runs_for(one.lease.token))
+        for one in claimed
+        if one.job
+    ]
     return encode(WireLeasedJobs(jobs))
 
 
-def _leased(claimed: Claimed, job: Job, job_type: JobType | None) -> WireLeasedJob:
+def _leased(claimed: Claimed, job: Job, job_type: JobType | None, runs_for: float) -> WireLeasedJob:
     expires_at = job.lease_expires_at or claimed.started_at
     deadline = expires_at if job_type is None else claimed.started_at + job_type.timeout
-    lease = WireLease(claimed.lease.token, _time(expires_at), _time(deadline))
+    lease = WireLease(claimed.lease.token, _time(expires_at), _time(deadline), round(runs_for, 3))
     return WireLeasedJob(*(*_fields(job), lease))
 
 

@@ -8,6 +8,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from msgspec import Meta, Raw
 
+from jobqueued import clock
 from jobqueued.api.answers import Answer
 from jobqueued.api.calls import Call
 from jobqueued.api.fields import (
@@ -94,8 +95,13 @@ _KINDS = {
 class Delivery(Answer):
     """Jobs on their way to a worker; those of an answer that cannot be sent are handed back."""
 
-    def __init__(self, engine: Engine, jobs: list[Claimed]) -> None:
-        super().__init__(200, leased_json(jobs, engine.config.types))
+    def __init__(self, engine: Engine, jobs: list[Claimed], asked_at: float) -> None:
+        waited = clock.monotonic() - asked_at
+
+        def runs_for(token: str) -> float:
+            return waited + engine.lease_left(token)
+
+        super().__init__(200, leased_json(jobs, engine.config.types, runs_for))
         self._engine, self._jobs = engine, jobs
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
@@ -109,8 +115,9 @@ class Delivery(Answer):
 
 async def lease_jobs(call: Call) -> web.StreamResponse:
     """Hand out jobs, at once or when they come."""
+    asked_at = clock.monotonic()
     poll = parse_poll(await call.body(), call.engine.config)
-    return Delivery(call.engine, await call.open_ended(call.engine.lease(poll)) or [])
+    return Delivery(call.engine, await call.open_ended(call.engine.lease(poll)) or [], asked_at)
 
 
 async def settle_leases(call: Call) -> web.StreamResponse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,6 +20,16 @@ class Address(NamedTuple):
     path: str | None
     host: str = "localhost"
     port: int = 80
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is surely on this machine: no network comes between us."""
+        if self.path is not None:
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
     def __str__(self) -> str:
         if self.path is not None:

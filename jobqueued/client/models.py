@@ -62,6 +62,8 @@ class Lease(msgspec.Struct, frozen=True):
     token: str
     expires_at: datetime
     deadline: datetime
+    expires_in_seconds: float
+    """Counted from the moment the jobs were asked for."""
 
 
 class LeasedJob(Job, frozen=True, kw_only=True):
@@ -77,7 +79,7 @@ class LeasedJobs(msgspec.Struct, frozen=True):
 
 
 class LeaseState(msgspec.Struct, frozen=True):
-    """What became of a lease: `ok`, `stale` or `cancelled`."""
+    """What became of a lease: `ok`, `stale` or `cancelled`; for how long from the question."""
 
     token: str
     status: str

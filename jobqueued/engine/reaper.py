@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from jobqueued import clock
+from jobqueued.engine.listening import listen
 from jobqueued.engine.part import Part
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.settle import Settler
@@ -29,42 +30,53 @@ class Reaper(Part):
         self._settler = settler
 
     async def run_once(self) -> int | None:
+        moment = clock.monotonic()
+        lost = await self._overdue(moment)
+        if lost:
+            # A worker that lives is heard by then, also when it was we who stood still.
+            await listen()
+            lost = await self._overdue(moment)
         now = clock.now()
-        found = await self._run_out(now)
         if self._shared.claiming:
             # One of them may be about to start here.
             return now + _LEAST_PAUSE_MS
-        # What runs in this process is not lost, however late its lease was extended.
-        lost = [job for job in found if self._shared.running.by_token(job.lease.token) is None]
         if lost:
             self._shared.meter.count("leases_expired", len(lost))
-            await self._settler.settle([(job, self._outcome(job, now)) for job in lost])
+            await self._settler.settle([(job, self._give_up(job, now)) for job in lost])
         return await self._next(now)
 
-    async def _run_out(self, now: int) -> list[Held]:
-        """Jobs whose lease has run out: by our own clock where it is known, else by the wall's."""
-        store, deadlines = self._shared.store, self._shared.deadlines
-        expired = await store.expired_leases(now)
-        lengths = [(job, deadlines.left(job.lease.token)) for job in expired]
-        alive = [(job, left) for job, left in lengths if left is not None and left > 0]
-        if alive:
-            # Somebody has set the clock forward.
-            leases = [job.lease for job, _ in alive]
-            await store.extend(leases, [now + left for _, left in alive])
-        unknown = [job for job, left in lengths if left is None]
-        return [*await self._run_out_here(), *unknown]
-
-    async def _run_out_here(self) -> list[Held]:
-        deadlines, found = self._shared.deadlines, []
-        tokens = deadlines.run_out()
-        held = await self._shared.store.held_under(tokens) if tokens else []
-        for token, job in zip(tokens, held, strict=True):
+    async def _overdue(self, moment: float) -> list[Held]:
+        """Jobs whose lease had run out at this moment, and that nobody has claimed to run since."""
+        deadlines, running = self._shared.deadlines, self._shared.running
+        here = await self._expired_here()
+        tokens = deadlines.run_out(moment)
+        there = await self._shared.store.held_under(tokens) if tokens else []
+        for token, job in zip(tokens, there, strict=True):
             if job is None:
                 deadlines.forget(token)
-            elif (deadlines.left(token) or 0) <= 0:
-                # A sign of life has not come while we looked.
-                found.append(job)
-        return found
+        # Looked at last: from here to the end of these attempts nothing else comes in between.
+        return [
+            *(job for job in here if running.by_token(job.lease.token) is None),
+            *(job for job in there if job and deadlines.has_run_out(job.lease.token, moment)),
+        ]
+
+    async def _expired_here(self) -> list[Held]:
+        """Jobs of this process whose lease has run out by its date.
+
+        Those elsewhere are not lost by a date, which may be of a clock that was set.
+        """
+        store, deadlines = self._shared.store, self._shared.deadlines
+        expired = await store.expired_leases(clock.now())
+        strange = [job for job in expired if deadlines.left(job.lease.token) is None]
+        for job in await store.held_under([job.lease.token for job in strange]) if strange else []:
+            if job is not None:
+                self._shared.remote.adopt(job)
+        lengths = [(job.lease, deadlines.left(job.lease.token) or 0) for job in expired]
+        alive = [(lease, left) for lease, left in lengths if left > 0]
+        if alive:
+            moments = [clock.now() + left for _, left in alive]
+            await store.extend([lease for lease, _ in alive], moments)
+        return [job for job in strange if deadlines.left(job.lease.token) is None]
 
     async def _next(self, now: int) -> int | None:
         moments = [await self._shared.store.next_lease_expiry()]
@@ -73,12 +85,17 @@ class Reaper(Part):
         following = min((moment for moment in moments if moment is not None), default=None)
         return None if following is None else max(following, now + _LEAST_PAUSE_MS)
 
-    def _outcome(self, job: Held, now: int) -> Outcome:
+    def _give_up(self, job: Held, now: int) -> Outcome:
+        """What became of an attempt whose lease has run out; it cannot be renewed any more."""
+        silence = self._shared.deadlines.silence(job.lease.token)
+        self._shared.deadlines.give_up(job.lease.token)
         job_type = self._shared.config.types.get(job.type)
         if job_type is not None and self._is_over(job, job_type.timeout, now):
             error = f"no outcome within the timeout of {job_type.timeout / 1000:g} s"
             return Outcome(kind=OutcomeKind.TIMEOUT, error=error)
-        return _lost(job, "the lease ran out before an outcome came")
+        if silence is None:
+            return _lost(job, "the lease ran out before an outcome came")
+        return _lost(job, f"the lease ran out: no sign of life for {silence:.1f} s")
 
     def _is_over(self, job: Held, timeout: int, now: int) -> bool:
         deadlines, token = self._shared.deadlines, job.lease.token

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jobqueued import clock
 from jobqueued.engine.parts import Shared
 from jobqueued.engine.settle import Settler
-from jobqueued.model.errors import Draining
+from jobqueued.model.errors import DiskFull, Draining, StoreLocked
 from jobqueued.model.job import Claimed, Held, Progress
 from jobqueued.model.outcome import DAMAGED_PAYLOAD, Outcome, OutcomeKind
 from jobqueued.model.submission import Beat, BeatAnswer, Poll, Report
@@ -20,9 +22,12 @@ from jobqueued.store.interface import Ask
 
 if TYPE_CHECKING:
     from jobqueued.engine.dispatcher import OpenTypes
+log = logging.getLogger("jobqueued.engine")
 
 _ANSWER_SECONDS = 5.0
 """For those who do not want to wait: how long finding out may take."""
+_DISK_SECONDS = 1.0
+"""How long a sign of life waits for the disk before it is answered."""
 _LEASE_WITHOUT_TYPE = 60_000
 """What a job is extended by whose type is gone from the configuration; it may still end well."""
 
@@ -64,6 +69,8 @@ class Remote:
         self._turns = 0
         self._unclaimed: list[Claimed] = []
         """Claimed for somebody who had hung up by then."""
+        self._writing: set[asyncio.Task[dict[str, int]]] = set()
+        """Signs of life on their way to the disk."""
 
     def __len__(self) -> int:
         return len(self._pollers)
@@ -169,37 +176,70 @@ class Remote:
         """Extend leases and note progress."""
         found = await self._shared.store.held_under([beat.token for beat in beats])
         held = {job.lease.token: job for job in found if job is not None}
-        alive = [beat for beat in beats if beat.token in held]
-        lengths = [self._extend(held[beat.token], beat.extend) for beat in alive]
-        leases = [held[beat.token].lease for beat in alive]
-        moments = [clock.now() + length for length in lengths]
-        extended = await self._shared.store.extend(leases, moments) if leases else []
-        runs_for = {
-            beat.token: length
-            for beat, length, still_held in zip(alive, lengths, extended, strict=True)
-            if still_held
+        alive: dict[str, int] = {}
+        for beat in beats:
+            job = held.get(beat.token)
+            if job is None:
+                self._shared.deadlines.forget(beat.token)
+            elif (length := self._extend(job, beat.extend)) is not None:
+                alive[beat.token] = length
+        told = [(beat, held[beat.token]) for beat in beats if beat.token in alive]
+        sure = await self._write(told, alive) if told else {}
+        return [_answer_beat(beat, held.get(beat.token), sure.get(beat.token)) for beat in beats]
+
+    async def _write(self, told: list[tuple[Beat, Held]], alive: dict[str, int]) -> dict[str, int]:
+        """Put signs of life on disk; for how long each lease now runs, of those still held.
+
+        A full or slow disk must not take a job from a worker that lives: leases are known here, and
+        the next daemon waits as long for every worker as the leases of its type run.
+        """
+        if not self._shared.store.disk_full:
+            writing = asyncio.create_task(self._put_on_disk(told, alive), name="heartbeat")
+            self._writing.add(writing)
+            writing.add_done_callback(self._written)
+            if (await asyncio.wait({writing}, timeout=_DISK_SECONDS))[0]:
+                return writing.result()
+        return {
+            beat.token: min(alive[beat.token], self._lengths(job, None)[0]) for beat, job in told
         }
-        return [await self._beat(beat, held.get(beat.token), runs_for) for beat in beats]
 
-    async def _beat(self, beat: Beat, held: Held | None, runs_for: dict[str, int]) -> BeatAnswer:
-        if held is None or beat.token not in runs_for:
-            self._shared.deadlines.forget(beat.token)
-            return BeatAnswer(beat.token, "stale", None)
-        if beat.percent is not None:
-            progress = Progress(beat.percent, beat.message)
-            await self._shared.store.report_progress(held.lease, progress)
-        status = "cancelled" if held.cancel_requested else "ok"
-        length = runs_for[beat.token]
-        return BeatAnswer(beat.token, status, clock.now() + length, length)
+    def _written(self, writing: asyncio.Task[dict[str, int]]) -> None:
+        self._writing.discard(writing)
+        if not writing.cancelled() and (error := writing.exception()) is not None:
+            log.warning("signs of life are not on disk: %s", error)
 
-    def _extend(self, held: Held, extend: int | None) -> int:
-        """For how long a lease runs from now; none outlives the time an attempt may take."""
+    async def _put_on_disk(
+        self, told: list[tuple[Beat, Held]], alive: dict[str, int]
+    ) -> dict[str, int]:
+        store, sure = self._shared.store, {}
+        moments = [clock.now() + alive[beat.token] for beat, _ in told]
+        extended = await store.extend([job.lease for _, job in told], moments)
+        for (beat, job), still_held in zip(told, extended, strict=True):
+            if not still_held:
+                self._shared.deadlines.forget(beat.token)
+                continue
+            sure[beat.token] = alive[beat.token]
+            if beat.percent is not None:
+                with suppress(DiskFull, StoreLocked):
+                    await store.report_progress(job.lease, Progress(beat.percent, beat.message))
+        return sure
+
+    def adopt(self, held: Held) -> None:
+        """A job that a worker has from an earlier daemon."""
+        self._shared.deadlines.adopt(held.lease.token, *self._lengths(held, None))
+
+    def _extend(self, held: Held, extend: int | None) -> int | None:
+        """For how long a lease runs from now; None when it comes too late."""
+        return self._shared.deadlines.extend(held.lease.token, *self._lengths(held, extend))
+
+    def _lengths(self, held: Held, extend: int | None) -> tuple[int, int]:
+        """How long a lease should run, and how long at most: till the time of the attempt is up."""
         job_type = self._shared.config.types.get(held.type)
-        wished = left = extend or _LEASE_WITHOUT_TYPE
-        if job_type is not None:
-            wished = extend or job_type.lease
-            left = min(held.started_at + job_type.timeout - clock.now(), job_type.timeout)
-        return self._shared.deadlines.extend(held.lease.token, wished, left)
+        if job_type is None:
+            lease = extend or _LEASE_WITHOUT_TYPE
+            return lease, lease
+        left = min(held.started_at + job_type.timeout - clock.now(), job_type.timeout)
+        return extend or job_type.lease, left
 
     async def report(self, reports: Sequence[Report]) -> list[bool]:
         """End attempts; False where the lease was lost and nothing was changed."""
@@ -212,6 +252,13 @@ class Remote:
         self._shared.meter.count("stale_outcomes", len(reports) - len(ended))
         recorded = iter(await self._settler.settle(ended))
         return [job is not None and next(recorded) for job in found]
+
+
+def _answer_beat(beat: Beat, held: Held | None, length: int | None) -> BeatAnswer:
+    if held is None or length is None:
+        return BeatAnswer(beat.token, "stale", None)
+    status = "cancelled" if held.cancel_requested else "ok"
+    return BeatAnswer(beat.token, status, clock.now() + length, length)
 
 
 def _undelivered(job: Claimed) -> Outcome:

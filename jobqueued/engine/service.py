@@ -247,6 +247,10 @@ class Engine:
         """Jobs for a remote worker."""
         return await self.shared.remote.lease(poll)
 
+    def lease_left(self, token: str) -> float:
+        """For how many seconds the lease of a job elsewhere still runs."""
+        return (self.shared.deadlines.left(token) or 0) / 1000
+
     def hand_back(self, jobs: Sequence[Claimed]) -> None:
         """Jobs that were leased to a worker that is gone."""
         self.shared.remote.hand_back(jobs)

@@ -29,12 +29,17 @@ class Handler:
         """Whether it takes a second argument."""
         return self._wants_context
 
-    async def call(self, payload: Any, context: Context | None) -> Any:
-        """What the function returns."""
+    async def call(self, payload: Any, context: Context | None, check: Callable[[], None]) -> Any:
+        """What the function returns; `check` is the last thing done before it begins."""
         arguments = (payload,) if context is None else (payload, context)
+
+        def begin() -> Any:
+            check()
+            return self._function(*arguments)
+
         if self._is_async:
-            return await self._function(*arguments)
-        answer = await self._threads.run(lambda: self._function(*arguments))
+            return await begin()
+        answer = await self._threads.run(begin)
         return await answer if isinstance(answer, Awaitable) else answer
 
 

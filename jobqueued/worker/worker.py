@@ -20,12 +20,12 @@ from jobqueued.client.address import Address, default_key, places
 from jobqueued.client.calls import reader
 from jobqueued.client.errors import ClientError
 from jobqueued.client.link import Link
-from jobqueued.client.models import LeasedJob, LeasedJobs
+from jobqueued.client.models import LeasedJobs
 from jobqueued.client.patience import Backoff, may_pass
 from jobqueued.worker import report
 from jobqueued.worker.context import Context, Stopped
 from jobqueued.worker.handlers import Handler, Threads
-from jobqueued.worker.held import Held, StopReason, take
+from jobqueued.worker.held import Held, StopReason, TooLate, take
 from jobqueued.worker.outbox import Outbox
 from jobqueued.worker.pulse import Pulse
 
@@ -137,16 +137,16 @@ class Worker:
                 backoff.reset()
                 self._start(jobs)
 
-    async def _poll(self, most: int) -> list[LeasedJob]:
+    async def _poll(self, most: int) -> list[Held]:
         wish = {"types": list(self._handlers), "max": most, "worker": self._name}
         wish |= {"wait_seconds": WAIT_SECONDS, "lease_seconds": self._lease}
-        began = clock.monotonic()
+        asked_at = clock.monotonic()
         body = msgspec.json.encode(wish)
         answer = await self._polls.exchange("POST", "/leases", body, WAIT_SECONDS)
-        jobs = _read_jobs(answer).jobs
-        if not jobs and clock.monotonic() - began < LEAST_POLL:
+        jobs, now = _read_jobs(answer).jobs, clock.monotonic()
+        if not jobs and now - asked_at < LEAST_POLL:
             await self._pause(LEAST_POLL)
-        return jobs
+        return [take(job, asked_at, now) for job in jobs]
 
     async def _not_answered(self, error: ClientError, backoff: Backoff) -> None:
         if self._stopping.is_set():
@@ -162,36 +162,39 @@ class Worker:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
 
-    def _start(self, jobs: list[LeasedJob]) -> None:
-        now = clock.monotonic()
-        for job in jobs:
-            held = take(job, now)
+    def _start(self, jobs: list[Held]) -> None:
+        for held in jobs:
             self._held[held.token] = held
             self._running.add(held)
             self._pulse.added(held)
             held.task = asyncio.create_task(self._perform(held))
 
     async def _perform(self, held: Held) -> None:
+        outcome: report.Report | None
         try:
             outcome = await self._outcome(held)
         except BaseException as error:
             if held.stopped is None and _is_cancelled(error):
                 raise
-            stopped = held.stopped and isinstance(error, asyncio.CancelledError | Stopped)
-            outcome = _interrupted(held) if stopped else report.failed(held.token, error)
+            outcome = _ended_early(held, error)
         finally:
             self._running.discard(held)
             self._change.set()
-        self._settle(held, outcome)
+        if outcome is None:
+            # What became of it, its daemon decides: it is lost, or took too long.
+            self._held.pop(held.token, None)
+        else:
+            self._settle(held, outcome)
 
     async def _outcome(self, held: Held) -> report.Report:
         handler = self._handlers[held.job.type]
+        held.is_begun = True
         try:
             payload = held.job.payload
         except (ValueError, RecursionError) as error:
             return report.fatal(held.token, f"this Python cannot read the payload: {error}")
         context = self._context(held, payload) if handler.needs_context else None
-        return report.completed(held.token, await handler.call(payload, context))
+        return report.completed(held.token, await handler.call(payload, context, held.check))
 
     def _context(self, held: Held, payload: Any) -> Context:
         loop = asyncio.get_running_loop()
@@ -238,6 +241,15 @@ class Worker:
 def _interrupted(held: Held) -> report.Report:
     """Stopped by us: it runs again, which is no failure, unless it is to be cancelled."""
     return report.released(held.token, f"stopped: {held.stopped}")
+
+
+def _ended_early(held: Held, error: BaseException) -> report.Report | None:
+    """A failure, or what was not begun or was stopped; None when it was lost as it ran."""
+    if isinstance(error, TooLate):
+        return _interrupted(held)
+    if held.stopped is None or not isinstance(error, asyncio.CancelledError | Stopped):
+        return report.failed(held.token, error)
+    return None if held.stopped is StopReason.LOST else _interrupted(held)
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -6,6 +6,8 @@ import asyncio
 
 import pytest
 
+from jobqueued.config import Config
+from jobqueued.engine.deadlines import Deadlines
 from jobqueued.engine.service import Engine
 from jobqueued.model.errors import Draining
 from jobqueued.model.job import Claimed, Job, Status
@@ -201,6 +203,60 @@ async def test_a_lease_that_runs_out_is_a_loss(engine: Engine, hand_clock: HandC
     assert answer.status == "stale"
     assert await engine.report([report(claimed, OutcomeKind.COMPLETED)]) == [False]
     assert engine.shared.meter.totals["stale_outcomes"] == 1
+
+
+async def test_who_is_heard_while_we_listen_has_lost_nothing(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    claimed = await leased(engine)
+    hand_clock.advance(LEASE)
+    round_ = asyncio.create_task(engine.shared.reaper.run_once())
+    await settle_down()
+    [answer] = await engine.heartbeat([Beat(token=claimed.lease.token)])
+    await round_
+    assert (answer.status, answer.expires_in) == ("ok", LEASE)
+    assert (await found(engine, claimed)).status is Status.PROCESSING
+
+
+async def test_a_loss_says_for_how_long_nothing_was_heard(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    claimed = await leased(engine)
+    hand_clock.advance(4_000)
+    await engine.heartbeat([Beat(token=claimed.lease.token)])
+    hand_clock.advance(LEASE + 300)
+    await engine.shared.reaper.run_once()
+    [attempt] = await engine.attempts(claimed.lease.job_id)
+    assert attempt.error == "the lease ran out: no sign of life for 10.3 s"
+
+
+async def test_a_new_daemon_gives_every_worker_a_lease_to_find_it(
+    config: Config, engine: Engine, hand_clock: HandClock
+) -> None:
+    """Also where the date on disk is of a clock that was set, or older than the last beat."""
+    alive, gone = await leased(engine), await leased(engine)
+    hand_clock.advance(LEASE)
+    following = Engine(config, engine.store, {})
+    await following.shared.reaper.run_once()
+    hand_clock.advance(LEASE - 1)
+    await following.heartbeat([Beat(token=alive.lease.token)])
+    hand_clock.advance(1)
+    await following.shared.reaper.run_once()
+    assert (await found(following, alive)).status is Status.PROCESSING
+    [attempt] = await following.attempts(gone.lease.job_id)
+    assert (attempt.outcome, attempt.error) == (
+        "lost",
+        "the lease ran out: no sign of life for 10.0 s",
+    )
+    await following.close()
+
+
+def test_what_is_being_ended_is_not_renewed() -> None:
+    deadlines = Deadlines()
+    deadlines.begin("t", LEASE, TIMEOUT)
+    assert deadlines.extend("t", LEASE, TIMEOUT) == LEASE
+    deadlines.give_up("t")
+    assert deadlines.extend("t", LEASE, TIMEOUT) is None
 
 
 async def test_a_clock_set_forward_takes_no_job_from_a_worker(

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tests.fault.evidence import Evidence, collect
+from tests.fault.explain import explain
 from tests.fault.history import Answer, History
 from tests.fault.rules.executions import done_more_than_once
 from tests.fault.rules.registry import RULES
@@ -70,5 +71,5 @@ def judge(evidence: Evidence) -> Report:
     for sentence, rule in RULES.items():
         if sentence not in history.excused:
             for text in rule(evidence):
-                report.violate(sentence, text)
+                report.violate(sentence, explain(evidence, text))
     return report

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
 import sys
 import time
@@ -164,14 +163,6 @@ class Companion:
         self.end()
         fault.ended = Moment.now()
         return fault
-
-    def pause(self) -> Injected:
-        """SIGSTOP; the fault ends when `resume` is called."""
-        self.process.send_signal(signal.SIGSTOP)
-        return self._daemon.history.injected(f"pause of {self._script}", self.process.pid)
-
-    def resume(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
         """Leave nothing behind."""

@@ -51,6 +51,10 @@ class Attempt:
     started_date: float = 0.0
     """As the daemon's clock showed it, to be compared with other dates of its own."""
 
+    def was_given_to(self, pid: int | None) -> bool:
+        """Whether it was this process that leased it."""
+        return pid is not None and (self.worker or "").endswith(f"-{pid}")
+
 
 @dataclass(slots=True)
 class StoredJob:
@@ -143,7 +147,7 @@ class Evidence:
     def fault_in(self, attempt: Attempt) -> Injected | None:
         """A fault that was there during an attempt, or earlier to the worker it was given to."""
         for fault in self.history.faults:
-            hit = fault.pid is not None and (attempt.worker or "").endswith(f"-{fault.pid}")
+            hit = not fault.is_pause and attempt.was_given_to(fault.pid)
             is_late = fault.ended.wall >= attempt.started_at - TOLERANCE
             if fault.began.wall <= attempt.finished_at + TOLERANCE and (hit or is_late):
                 return fault

@@ -76,7 +76,14 @@ def fault(
     """
 
     def add(inject: Inject) -> Inject:
-        FAULTS[name] = Fault(name, inject, ends_daemon, times, missing, prepare)
+        async def on_record(campaign: Campaign) -> None:
+            work = campaign.history.at_work(name)
+            try:
+                await inject(campaign)
+            finally:
+                campaign.over(work)
+
+        FAULTS[name] = Fault(name, on_record, ends_daemon, times, missing, prepare)
         return inject
 
     return add

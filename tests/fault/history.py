@@ -122,6 +122,11 @@ class Injected:
     pid: int | None = None
     """The process it happened to, where it was one."""
 
+    @property
+    def is_pause(self) -> bool:
+        """Whether a process stood still, and went on when the fault ended."""
+        return self.name.startswith("pause")
+
 
 @dataclass(slots=True)
 class History:
@@ -132,6 +137,8 @@ class History:
     sightings: list[Sighting] = field(default_factory=list)
     settlements: list[Settlement] = field(default_factory=list)
     faults: list[Injected] = field(default_factory=list)
+    work: list[Injected] = field(default_factory=list)
+    """Which faults of the list were being done, for whoever has to understand a failure."""
     clock: list[tuple[Moment, float]] = field(default_factory=list)
     """When the daemon's wall clock was set, and how many seconds it went ahead from then on."""
     began: Moment = field(default_factory=Moment.now)
@@ -143,6 +150,12 @@ class History:
         now = Moment.now()
         self.faults.append(Injected(name, now, now, pid))
         return self.faults[-1]
+
+    def at_work(self, name: str) -> Injected:
+        """Note that a fault of the list is begun; set `ended` when it is done."""
+        now = Moment.now()
+        self.work.append(Injected(name, now, now))
+        return self.work[-1]
 
     def clock_set(self, ahead: float) -> None:
         """Note that the daemon's wall clock now goes ahead of the real one by so many seconds."""

@@ -23,6 +23,9 @@ from tests.fault.table import Row, render
 CHUNK = 50
 """Most times that one campaign suffers a fault; then a new one begins with a fresh file."""
 
+SOAKS = {"steady": "soak: one daemon, watched", "stormy": "soak: all faults mixed"}
+"""The halves of a soak, and the names of their rows."""
+
 Job = tuple[str, tuple[Any, ...]]
 """The name of its row, and what `_work` gets."""
 
@@ -46,6 +49,8 @@ def _options() -> argparse.Namespace:
     fault.add_argument("--times", type=int, help="how often each, in place of its own number")
     soak = commands.add_parser("soak", help="all faults mixed, and a daemon that is watched")
     soak.add_argument("--minutes", type=float, default=30)
+    soak.add_argument("--only", choices=SOAKS, help="one of its two halves")
+    soak.add_argument("--faults", default="", metavar="TEXT", help="those with this in their name")
     for command in (fault, soak):
         command.add_argument("--side", type=int, default=os.cpu_count() or 1, help="side by side")
     return parser.parse_args()
@@ -66,11 +71,8 @@ def _faults(options: argparse.Namespace) -> list[Job]:
 
 
 def _soak(options: argparse.Namespace) -> list[Job]:
-    seconds = options.minutes * 60
-    return [
-        ("soak: one daemon, watched", ("steady", seconds)),
-        ("soak: all faults mixed", ("stormy", seconds)),
-    ]
+    wanted = [options.only] if options.only else list(SOAKS)
+    return [(SOAKS[kind], (kind, options.minutes * 60, options.faults)) for kind in wanted]
 
 
 def _run_all(jobs: list[Job], side: int) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -26,6 +27,7 @@ from tests.fault.history import (
 from tests.fault.rules.registry import RULES
 from tests.fault.rules.submissions import LOST
 
+LOST_ELSEWHERE = "a job elsewhere is lost only with its worker or with its daemon"
 Spoil = Callable[[Evidence], None]
 SPOILERS: dict[Spoil, str] = {}
 
@@ -272,6 +274,13 @@ def lost_without_a_fault(evidence: Evidence) -> None:
     evidence.history.faults.clear()
 
 
+@breaks(LOST_ELSEWHERE)
+def lost_elsewhere(evidence: Evidence) -> None:
+    evidence.jobs["c"].type = evidence.history.submissions[2].wanted[0].type = "remote"
+    evidence.jobs["c"].attempts[0].worker = "host-55"
+    evidence.history.faults[0].name = "pause of the daemon"
+
+
 @breaks("an outcome is recorded only by the attempt that holds the lease")
 def result_of_another_attempt(evidence: Evidence) -> None:
     evidence.jobs["c"].result = b'{"number": "3", "attempt": 1}'
@@ -378,11 +387,69 @@ def test_dates_of_a_clock_that_was_set_are_told_apart() -> None:
     assert History(began=at(0)).real_time(1005) == 1005
 
 
-def test_two_executions_may_meet_where_somebody_was_paused(evidence: Evidence) -> None:
+def meet_in_a_pause(evidence: Evidence) -> Injected:
+    """The worker that began the first attempt at 2.1 s is stopped; the second begins at 3.1 s."""
     two_at_once(evidence)
     evidence.executions[1].kind = evidence.executions[2].kind = "remote"
-    pause = Injected("pause of worker", at(2.2), at(3))
+    pause = Injected("pause of a remote worker", at(2.2), at(3), evidence.executions[1].pid)
     evidence.history.faults.append(pause)
+    return pause
+
+
+def test_two_executions_may_meet_where_the_worker_of_the_first_was_stopped(
+    evidence: Evidence,
+) -> None:
+    meet_in_a_pause(evidence)
     assert judge(evidence).violations == {}
-    pause.name = "slow disk"
+
+
+WIDER: dict[str, dict[str, Any]] = {
+    "no pause": {"name": "slow disk"},
+    "of somebody else": {"pid": 7},
+    "over before it began": {"began": at(1), "ended": at(2)},
+    "began before it did": {"began": at(1.5)},
+    "over long before the second": {"ended": at(2.5)},
+    "of a handler of ours": {"kind": "command"},
+}
+
+
+@pytest.mark.parametrize("change", WIDER)
+def test_nothing_else_excuses_that_they_meet(evidence: Evidence, change: str) -> None:
+    pause = meet_in_a_pause(evidence)
+    for name, value in WIDER[change].items():
+        setattr(evidence.executions[1] if name == "kind" else pause, name, value)
     assert list(judge(evidence).violations) == ["executions of one job never overlap"]
+
+
+@pytest.mark.parametrize(
+    ("name", "pid", "rules"),
+    [
+        ("kill -9", 7, []),
+        ("kill -9 of worker", 55, []),
+        ("pause of a remote worker", 55, []),
+        ("kill -9 of worker", 7, [LOST_ELSEWHERE]),
+        ("pause of the daemon", 7, [LOST_ELSEWHERE]),
+        ("no space", None, [LOST_ELSEWHERE]),
+    ],
+)
+def test_who_loses_a_job_elsewhere(
+    evidence: Evidence, name: str, pid: int | None, rules: list[str]
+) -> None:
+    lost_elsewhere(evidence)
+    evidence.history.faults[:] = [Injected(name, at(2.2), at(2.4), pid)]
+    assert list(judge(evidence).violations) == rules
+
+
+def test_a_violation_tells_what_happened_to_the_job(evidence: Evidence) -> None:
+    evidence.history.began = at(0)
+    evidence.history.work.append(Injected("a slow disk", at(2), at(4)))
+    meet_in_a_pause(evidence).name = "something else"
+    [(told,)] = judge(evidence).violations.values()
+    for part in (
+        "b attempts 1 and 2",
+        "attempt 1 failed by default-1 2.000 to 2.500",
+        "execution of attempt 1 in remote 101 2.100 to 3.200: fail",
+        "fault 2.200 to 3.000: something else (101)",
+        "fault 2.000 to 4.000: a slow disk",
+    ):
+        assert part in told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.acceptance.support import Serving
 from tests.api.support import PATIENCE
 from tests.fault import disks  # noqa: F401
 from tests.fault.disks import IO_ERROR
-from tests.fault.preload import CHANGES, FaultyDisk
+from tests.fault.preload import CHANGES, NO_SPACE, Calls, FaultyDisk
 from tests.fault.short import suffer
 from tests.fault.small_disks import (
     cannot_mount,
@@ -26,7 +27,11 @@ from tests.fault.small_disks import (
 ECHO = """
 [types.echo]
 command = ["cat"]
+[types.away]
+remote = true
+lease = "5s"
 """
+AWAY_SECONDS = 5.0
 STARTS = 6
 STOPS = 4
 
@@ -51,6 +56,34 @@ async def test_a_slow_disk_is_only_slow(tmp_path: Path) -> None:
 @pytest.fixture
 def serving(prepare: Serve, compiler: None) -> Serving:
     return prepare(ECHO)
+
+
+@pytest.mark.parametrize("trouble", ["full", "slow"])
+def test_a_worker_elsewhere_keeps_its_job_whatever_the_disk_does(
+    serving: Serving, trouble: str
+) -> None:
+    """Its leases are renewed in memory; what became of the job is on disk in the end."""
+    disk = FaultyDisk(serving.place / "jobs.db")
+    serving.start(**disk.under_control({}))
+    job_id = serving.submit("away")["id"]
+    wish = {"types": ["away"], "wait_seconds": 10, "worker": "elsewhere"}
+    [job] = serving.post("/leases", wish).document["jobs"]
+    if trouble == "full":
+        disk.fail(NO_SPACE, errno.ENOSPC)
+    else:
+        disk.slow(Calls.SYNC, 6_000)
+    until_later = time.monotonic() + 1.5 * AWAY_SECONDS
+    while time.monotonic() < until_later:
+        beat = {"token": job["lease"]["token"], "progress": {"percent": 50}}
+        [state] = serving.post("/leases/heartbeat", {"leases": [beat]}).document["leases"]
+        assert state["status"] == "ok"
+        assert state["expires_in_seconds"] == AWAY_SECONDS
+        time.sleep(0.2)
+    disk.heal()
+    outcome = {"token": job["lease"]["token"], "outcome": "completed"}
+    [ended] = serving.post("/leases/settle", {"leases": [outcome]}).document["leases"]
+    assert ended["status"] == "ok"
+    assert [one["outcome"] for one in serving.attempts(job_id)] == ["completed"]
 
 
 def test_an_error_while_starting_is_told_and_harmless(serving: Serving) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ async def settle_late(campaign: Campaign) -> Report:
     async with talk(campaign.daemon) as session:
         await campaign.client.submit(session, [wanted])
         first = await lease_one(session)
-        pause = campaign.history.injected("pause of a worker by hand")
+        pause = campaign.history.injected("pause of a worker by hand", os.getpid())
         with notes.execution(first["id"], first["attempt"]):
             second = await lease_one(session)
         campaign.over(pause)

@@ -27,6 +27,7 @@ from tests.store.support import (
     finished,
     opened,
     put,
+    remove,
     running,
     status_of,
     take,
@@ -172,7 +173,7 @@ async def test_what_was_done_goes_with_the_job(store: Store, path: Path) -> None
     [claimed] = await take(store, now=LATER)
     await end(store, claimed, at=LATER)
     keep = Retained({"completed": HOUR}, idempotency_window=0)
-    assert await store.remove_outlived(keep, LATER + HOUR) == 1
+    assert await remove(store, keep, LATER + HOUR) == 1
     with beside(path) as other:
         assert other.execute("SELECT count(*) FROM changes").fetchone() == (0,)
 

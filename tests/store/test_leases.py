@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -207,6 +209,17 @@ async def test_losses_are_counted(store: Store) -> None:
     assert await store.settle([settlement]) == [Status.PENDING]
     [again] = await take(store)
     assert (again.failures, again.losses, again.lease.attempt) == (1, 1, 2)
+
+
+async def test_an_attempt_begins_after_the_one_before_it_had_ended(store: Store) -> None:
+    """Also where it was asked for earlier, and waited while that was written."""
+    claimed = await running(store)
+    await put(store)
+    _, taken = await asyncio.gather(
+        end(store, claimed, Status.PENDING, at=NOW + SECOND), take(store, now=NOW, workers=2)
+    )
+    [again] = [one for one in taken if one.lease.attempt == 2]
+    assert again.started_at == NOW + SECOND
 
 
 async def test_leases_run_out_in_their_order(store: Store) -> None:

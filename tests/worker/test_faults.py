@@ -77,7 +77,8 @@ async def test_a_worker_that_is_killed_loses_nothing(own_daemon: RemoteServing) 
         with worker_process(own_daemon):
             outcomes = await check_all(client, ids)
     assert outcomes["completed"] == JOBS
-    assert 0 < outcomes["lost"] <= 20
+    # What ran, and what had ended and was not reported yet.
+    assert 0 < outcomes["lost"] <= 40
     # What was on its way to it when it died is handed back.
     assert 0 <= outcomes["interrupted"] <= 20
     assert set(outcomes) <= {"completed", "lost", "interrupted"}

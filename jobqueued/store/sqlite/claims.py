@@ -119,7 +119,8 @@ def claim(tx: Transaction, wishes: Sequence[Wish]) -> list[list[Taken]]:
     ends = []
     for wish in wishes:
         for ask in wish.asks:
-            chosen += _choose(tx, ask, wish.now, {one.seq for one in chosen})
+            now = max(wish.now, tx.latest)
+            chosen += _choose(tx, ask, now, {one.seq for one in chosen})
         ends.append(len(chosen))
     taken = _start(tx, chosen) if chosen else []
     return [taken[start:end] for start, end in pairwise([0, *ends])]

@@ -106,6 +106,8 @@ class Transaction:
         self.key_limits = key_limits
         self.keys: dict[Key, int] = {}
         """How many jobs of which keys came or went."""
+        self.latest = 0
+        """When the last attempt ended that ends in it: nothing it leaves begins before."""
 
     def many(self, name: str, rows: Sequence[Row]) -> list[Row]:
         """A statement for many rows at once; what it returns of them, in any order."""

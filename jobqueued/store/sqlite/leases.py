@@ -23,6 +23,7 @@ class Ending(NamedTuple):
     attempt: tuple[object, ...]
     log: bytes | None
     result: bytes | None
+    at: int
 
 
 def ending(settlement: Settlement) -> Ending:
@@ -43,6 +44,7 @@ def ending(settlement: Settlement) -> Ending:
         ),
         outcome.log,
         outcome.result,
+        settlement.at,
     )  # fmt: skip
 
 
@@ -53,6 +55,7 @@ def settle(tx: Transaction, endings: Sequence[Ending]) -> list[Status | None]:
     rows = tx.many("settle", [one.job for one in first.values()])
     ended = {(seq, attempt): row for seq, attempt, *row in rows}
     _keep(tx, [(first[key], row) for key, row in ended.items()])
+    tx.latest = max([tx.latest, *(first[key].at for key in ended)])
     for status, job_type, priority, tenant, key, *_ in ended.values():
         tx.moved(job_type, priority, Status.PROCESSING, status)
         if key is not None:

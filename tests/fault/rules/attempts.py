@@ -7,11 +7,18 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobqueued.model.retry import FAILURES
-from tests.fault.evidence import Attempt, Evidence, StoredJob
+from tests.fault.evidence import TOLERANCE, Attempt, Evidence, StoredJob
+from tests.fault.history import Injected
 from tests.fault.rules.registry import rule
 
 LAST = {"completed", "fatal", "cancelled"}
 """Outcomes after which nothing comes."""
+HARMLESS = (
+    "pause of the daemon", "pause of a launcher", "pause of a handler", "pause of a remote worker",
+    "kill -9 of a launcher", "kill -9 of a handler", "kill -9 of receiver", "kill -9 of worker",
+    "no space", "disk full",
+)  # fmt: skip
+"""To jobs that are run elsewhere, unless it is their own worker that it happens to."""
 RECORD = "the attempts on record lead to the state the job is in"
 
 
@@ -94,6 +101,27 @@ def ends_explained(evidence: Evidence) -> Iterator[str]:
                 continue
             if evidence.fault_in(attempt) is None:
                 yield f"{job.id} attempt {attempt.number} {attempt.outcome}: {attempt.error}"
+
+
+@rule("a job elsewhere is lost only with its worker or with its daemon")
+def lost_with_somebody(evidence: Evidence) -> Iterator[str]:
+    for job in evidence.jobs.values():
+        for attempt in job.attempts:
+            lost = job.type == "remote" and attempt.outcome == "lost"
+            if lost and not any(_may_lose(fault, attempt) for fault in evidence.history.faults):
+                yield f"{job.id} attempt {attempt.number} {attempt.outcome}: {attempt.error}"
+
+
+def _may_lose(fault: Injected, attempt: Attempt) -> bool:
+    """Whether a fault ended, or stopped, who ran an attempt or who kept its lease."""
+    if fault.began.wall > attempt.finished_at + TOLERANCE:
+        return False
+    if fault.is_pause and fault.ended.wall < attempt.started_at - TOLERANCE:
+        return False
+    if attempt.was_given_to(fault.pid):
+        return True
+    is_late = fault.ended.wall >= attempt.started_at - TOLERANCE
+    return is_late and not fault.name.startswith(HARMLESS)
 
 
 def _planned(plan: dict[str, int], attempt: Attempt) -> str:

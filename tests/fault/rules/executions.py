@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from tests.fault.evidence import Evidence
+from tests.fault.evidence import TOLERANCE, Evidence
 from tests.fault.executions import Execution
 from tests.fault.rules.registry import rule
 
@@ -14,8 +14,8 @@ POOLS = {"single": "narrow"}
 """Of types that are not in the default pool."""
 CLOCK_STEP = 0.002
 """Seconds; the daemon counts in milliseconds."""
-ELSEWHERE = {"remote", "webhook"}
-"""Kinds whose executions outlive what the daemon knows of them when somebody is paused."""
+TIME_TO_STOP = 0.5
+"""Seconds a handler has to end after its process, which was stopped past its lease, goes on."""
 
 
 @rule("an attempt is started once")
@@ -43,16 +43,18 @@ def never_overlapping(evidence: Evidence) -> Iterator[str]:
     for job_id, executions in evidence.executions_of.items():
         for earlier, later in pairwise(executions):
             met = earlier.ended is not None and later.started < earlier.ended
-            if (met or later.overlapped) and not _was_paused(evidence, earlier, later):
+            if (met or later.overlapped) and not _stood_still(evidence, earlier, later):
                 yield f"{job_id} attempts {earlier.attempt} and {later.attempt}"
 
 
-def _was_paused(evidence: Evidence, earlier: Execution, later: Execution) -> bool:
-    """Whether a lease ran out because somebody was paused: elsewhere nobody can end a process."""
-    return earlier.kind in ELSEWHERE and any(
-        fault.name.startswith("pause")
+def _stood_still(evidence: Evidence, earlier: Execution, later: Execution) -> bool:
+    """Whether the earlier one was in a worker's process that was stopped: nobody can end that."""
+    return earlier.kind == "remote" and any(
+        fault.is_pause
+        and fault.pid == earlier.pid
+        and earlier.started.monotonic <= fault.began.monotonic + TOLERANCE
         and fault.began.monotonic <= later.started.monotonic
-        and fault.ended.monotonic >= earlier.started.monotonic
+        and later.started.monotonic <= fault.ended.monotonic + TIME_TO_STOP
         for fault in evidence.history.faults
     )
 
