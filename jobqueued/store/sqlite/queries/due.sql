@@ -3,7 +3,7 @@ SELECT seq, type, status, priority FROM jobs
 WHERE status IN ('scheduled', 'retrying') AND run_at <= ? ORDER BY run_at LIMIT ?
 
 -- name: promote
-UPDATE jobs SET status = 'pending' WHERE seq = ?
+UPDATE jobs SET status = 'pending' WHERE seq IN (VALUES (?))
 
 -- name: next_due
 SELECT min(run_at) FROM jobs WHERE status IN ('scheduled', 'retrying')
