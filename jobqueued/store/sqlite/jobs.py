@@ -30,10 +30,7 @@ _TEXT = {status: status.value for status in Status}
 _STATUSES = frozenset(_TEXT.values())
 _LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
 _DUE = ("jobs_due", "status IN ('scheduled', 'retrying')")
-_UNSUCCESSFUL = (
-    "jobs_unsuccessful",
-    "status IN ('dead', 'discarded', 'cancelled', 'expired')",
-)
+_UNSUCCESSFUL = ("jobs_unsuccessful", "finished_at IS NOT NULL AND status <> 'completed'")
 _INDEXES = {
     Status.SCHEDULED: _DUE,
     Status.RETRYING: _DUE,

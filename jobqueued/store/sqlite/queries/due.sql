@@ -10,9 +10,9 @@ SELECT min(run_at) FROM jobs WHERE status IN ('scheduled', 'retrying')
 
 -- name: expiring
 SELECT seq, id, type, status, priority FROM jobs
-WHERE expires_at IS NOT NULL AND status IN ('scheduled', 'pending', 'retrying')
+WHERE expires_at IS NOT NULL AND finished_at IS NULL AND status <> 'processing'
   AND expires_at <= ? ORDER BY expires_at LIMIT ?
 
 -- name: next_expiry
 SELECT min(expires_at) FROM jobs
-WHERE expires_at IS NOT NULL AND status IN ('scheduled', 'pending', 'retrying')
+WHERE expires_at IS NOT NULL AND finished_at IS NULL AND status <> 'processing'
