@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,3 +197,37 @@ def test_every_table_is_strict_about_types(database: sqlite3.Connection) -> None
 def test_a_payload_is_bytes(database: sqlite3.Connection) -> None:
     with pytest.raises(sqlite3.IntegrityError, match="cannot store"):
         insert(database, {"seq": 1, "payload": "text", "checksum": 0}, "payloads")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE jobs SET status = ?, finished_at = ? WHERE seq = ?",
+        "INSERT INTO jobs (id, type, status, priority, max_retries, created_at, run_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    ],
+)
+def test_no_constraint_makes_a_table_for_each_row(
+    database: sqlite3.Connection, change: str
+) -> None:
+    steps = database.execute(f"EXPLAIN {change}", (None,) * change.count("?")).fetchall()
+    assert steps
+    assert "OpenEphemeral" not in [step[1] for step in steps]
+
+
+def test_a_file_of_the_first_schema_gets_the_constraints_of_a_new_one(
+    migrated: sqlite3.Connection, tmp_path: Path
+) -> None:
+    path, scripts = tmp_path / "jobs.db", shipped_migrations()
+    with closing(open_writer(path, "normal")) as connection:
+        migrate(connection, path, scripts[:1])
+        insert(connection, row(Status.DEAD))
+        migrate(connection, path, scripts)
+        with pytest.raises(sqlite3.IntegrityError, match="cannot go to that status"):
+            move(connection, Status.COMPLETED)
+        assert schema_of(connection) == schema_of(migrated)
+
+
+def schema_of(database: sqlite3.Connection) -> list[tuple[str, str]]:
+    return database.execute("SELECT name, sql FROM sqlite_schema ORDER BY name").fetchall()

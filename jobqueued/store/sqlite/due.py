@@ -12,8 +12,8 @@ from jobqueued.store.sqlite.queries import SQL
 def promote(tx: Transaction, now: int, limit: int) -> int:
     """Make due jobs pending; how many."""
     rows = tx.execute(SQL["due"], (now, limit)).fetchall()
-    for seq, job_type, status, priority, tenant, key in rows:
-        tx.execute(SQL["promote"], (seq,))
+    tx.many("promote", [row[:1] for row in rows])
+    for _, job_type, status, priority, tenant, key in rows:
         tx.moved(job_type, priority, status, Status.PENDING)
         tx.touched(job_type, tenant, key)
     return len(rows)

@@ -32,7 +32,7 @@ _LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
 Indexes = tuple[tuple[str, str], ...]
 
 _DUE: Indexes = (("jobs_due", "status IN ('scheduled', 'retrying')"),)
-_ENDED_BADLY = "status IN ('dead', 'discarded', 'cancelled', 'expired')"
+_ENDED_BADLY = "finished_at IS NOT NULL AND status <> 'completed'"
 _UNSUCCESSFUL: Indexes = (("jobs_unsuccessful", _ENDED_BADLY),)
 _HELD_BACK = "key IS NOT NULL AND held_back = 1"
 _UNSUCCESSFUL_TYPE = (("jobs_unsuccessful_type", _ENDED_BADLY),)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jobqueued.store.sqlite.migrate import shipped_migrations
 from tests.acceptance.support import environment
 from tests.fault.campaign import Campaign
 from tests.fault.faults import FAULTS, TRIALS, declare_all
@@ -29,6 +30,8 @@ pytestmark = pytest.mark.usefixtures("compiler")
 one_record = pytest.mark.xdist_group("power")
 """Where tests run side by side: the daemon that all of these look at is recorded once."""
 CUTS = 60
+SHIPPED = len(shipped_migrations())
+"""The schema of a daemon without more."""
 declare_all()
 
 
@@ -129,7 +132,7 @@ async def test_around_a_migration(place: Path, seed: str) -> None:
     recorded = await record(place, [work(0.5), migrate], more_schemas=1, seed=seed)
     operations = recorded.run.operations()
     names = [Path(one.name).name for one in operations]
-    begin = names.index("jobs.db.schema-1.backup") - 50
+    begin = names.index(f"jobs.db.schema-{SHIPPED}.backup") - 50
     window = operations[: begin + 300]
     findings = judge(recorded.run, operations, late_cuts(window, begin, seed))
     assert all_clean(findings), f"seed {seed}: {[one for one in findings if not one.is_clean]}"
@@ -151,11 +154,11 @@ def check_migrated_with_backup(
         for _, image in images(recorded.run.place, operations, cuts, Path(target)):
             version = ask(image / "jobs.db", "PRAGMA user_version")
             versions.add(version)
-            if version == 2:
-                backup = image / "jobs.db.schema-1.backup"
+            if version == SHIPPED + 1:
+                backup = image / f"jobs.db.schema-{SHIPPED}.backup"
                 assert ask(backup, "PRAGMA integrity_check") == "ok"
-                assert ask(backup, "PRAGMA user_version") == 1
-    assert versions == {1, 2}
+                assert ask(backup, "PRAGMA user_version") == SHIPPED
+    assert versions == {SHIPPED, SHIPPED + 1}
 
 
 def ask(database: Path, question: str) -> object:

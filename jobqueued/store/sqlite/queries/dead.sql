@@ -1,6 +1,6 @@
 -- name: dead_of_type
 SELECT id FROM jobs INDEXED BY jobs_unsuccessful_type
-WHERE status IN ('dead', 'discarded', 'cancelled', 'expired')
+WHERE finished_at IS NOT NULL AND status <> 'completed'
   AND status = 'dead' AND type = ? AND seq > ? ORDER BY seq LIMIT ?
 
 -- name: dead_letter
