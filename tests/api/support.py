@@ -40,6 +40,7 @@ command = ["cat"]
 result = "stdout"
 [types.fail]
 command = ["sh", "-c", "echo it went wrong; exit 3"]
+breaker = false
 [types.again]
 command = ["false"]
 max_retries = 5

@@ -32,6 +32,7 @@ command = ["sh", "-c", "read name; echo \\"$name\\""]
 result = "stdout"
 [types.fail]
 command = ["sh", "-c", "echo it went wrong >&2; exit 3"]
+breaker = false
 [types.quiet]
 command = ["true"]
 [types.gate]
