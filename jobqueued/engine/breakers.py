@@ -24,9 +24,9 @@ _LONGEST_REASON = 200
 
 @dataclass(slots=True)
 class Slice:
-    """What ended in a part of the window; `began` is a moment of the clock nobody can set."""
+    """What ended in a part of the window, which began at a moment in milliseconds."""
 
-    began: float
+    began: int
     ended: int = 0
     failed: int = 0
 
@@ -37,22 +37,22 @@ class Window:
     def __init__(self) -> None:
         self._slices: deque[Slice] = deque()
 
-    def add(self, failed: bool, window: int, now: float) -> None:
+    def add(self, failed: bool, window: int, now: int) -> None:
         """One more has ended."""
         self._forget(window, now)
-        if not self._slices or now - self._slices[-1].began >= window / 1000 / _SLICES:
+        if not self._slices or (now - self._slices[-1].began) * _SLICES >= window:
             self._slices.append(Slice(now))
         self._slices[-1].ended += 1
         self._slices[-1].failed += failed
 
-    def ended_and_failed(self, window: int, now: float) -> tuple[int, int]:
+    def ended_and_failed(self, window: int, now: int) -> tuple[int, int]:
         """Within the last `window` milliseconds."""
         self._forget(window, now)
         ended = sum(each.ended for each in self._slices)
         return ended, sum(each.failed for each in self._slices)
 
-    def _forget(self, window: int, now: float) -> None:
-        while self._slices and now - self._slices[0].began >= window / 1000:
+    def _forget(self, window: int, now: int) -> None:
+        while self._slices and now - self._slices[0].began >= window:
             self._slices.popleft()
 
 
@@ -80,7 +80,8 @@ class Breakers:
             log.error("the breaker of type %s stays as it is: %s", job.type, error)
 
     async def _weigh(self, name: str, breaker: Breaker, failed: bool, outcome: Outcome) -> None:
-        now = clock.monotonic()
+        # By the clock that nobody can set.
+        now = round(clock.monotonic() * 1000)
         window = self._windows.setdefault(name, Window())
         window.add(failed, breaker.window, now)
         if failed:

@@ -50,6 +50,7 @@ command = ["sh", "-c", "echo hello, you"]
 result = "stdout"
 [types.fail]
 command = ["sh", "-c", "echo it went wrong >&2; exit 3"]
+breaker = false
 max_retries = 2
 backoff = { base = "100ms", factor = 3.0, jitter = "0s" }
 [types.later]
@@ -58,10 +59,12 @@ max_retries = 1
 backoff = { base = "1h", jitter = "0s" }
 [types.hopeless]
 command = ["sh", "-c", "exit 64"]
+breaker = false
 max_retries = 5
 [types.endless]
 command = ["sh", "-c", "echo begun; sleep 600 & wait"]
 timeout = "300ms"
+breaker = false
 [types.worker]
 command = ["{python}", "-c", "sum(range(20_000_000)); bytearray(50_000_000)"]
 [types.report]

@@ -41,11 +41,14 @@ command = ["cat"]
 result = "stdout"
 [types.fail]
 command = ["sh", "-c", "echo it went wrong; exit 3"]
+breaker = false
 [types.picky]
 command = ["grep", "good"]
+breaker = false
 [types.marked]
 command = ["false"]
 confirm_replay = true
+breaker = false
 [types.again]
 command = ["false"]
 max_retries = 5

@@ -32,11 +32,14 @@ command = ["sh", "-c", "read name; echo \\"$name\\""]
 result = "stdout"
 [types.fail]
 command = ["sh", "-c", "echo it went wrong >&2; exit 3"]
+breaker = false
 [types.picky]
 command = ["grep", "good"]
+breaker = false
 [types.marked]
 command = ["false"]
 confirm_replay = true
+breaker = false
 [types.quiet]
 command = ["true"]
 [types.gate]

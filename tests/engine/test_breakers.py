@@ -136,9 +136,9 @@ def test_a_window_forgets_what_is_older_and_little_that_is_not(
     window, now, added = Window(), 0, []
     for pause, failed in taken:
         now += pause
-        window.add(failed, length, now / 1000)
+        window.add(failed, length, now)
         added.append((now, failed))
-        ended, failures = window.ended_and_failed(length, now / 1000)
+        ended, failures = window.ended_and_failed(length, now)
         # A sixtieth of the window may be forgotten early, nothing late.
         most, least = (list(naive(added, by, now)) for by in (length, length - length // 59))
         assert len(least) <= ended <= len(most)

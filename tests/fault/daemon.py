@@ -31,6 +31,7 @@ workers = {WORKERS["narrow"]}
 backoff = {{ base = "50ms", factor = 1.0, jitter = "50ms" }}
 kill_grace = "200ms"
 timeout = "30s"
+breaker = {{ probe_every = "1s" }}
 [types.command]
 command = ["{{python}}", "-S", "{{root}}/tests/fault/handlers/command.py", "{{place}}"]
 env = {{ PYTHONPATH = "{{root}}" }}

@@ -6,17 +6,19 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from jobqueued.model.control import Room
-from jobqueued.model.ids import IdMaker
+from jobqueued.model.ids import IdMaker, place_of
 from jobqueued.model.job import Claimed, Job, Status, first_status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Next
 from jobqueued.store.interface import Ask, Retained, Settlement, Store
+from jobqueued.store.sqlite.migrate import shipped_migrations
 from jobqueued.store.sqlite.store import SqliteStore
 
 ROOT = Path(__file__).parents[2]
@@ -177,3 +179,29 @@ def run_python(
         timeout=patience,
         check=False,
     )
+
+
+def fill_schema_1(path: Path, jobs: Sequence[Job]) -> None:
+    """A file as the version before the present one left it."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.executescript(shipped_migrations()[0])
+        old.execute("PRAGMA user_version = 1")
+        old.execute("PRAGMA application_id = 0x4A6F6251")
+        for job in jobs:
+            dead = job.status is Status.DEAD
+            values = (
+                place_of(job.id), job.id, job.type, job.status, job.priority, job.max_retries,
+                NOW, NOW, job.key, int(dead), NOW if dead else None, NOW if dead else None,
+            )  # fmt: skip
+            old.execute(
+                "INSERT INTO jobs (seq, id, type, status, priority, max_retries, created_at, run_at,"
+                " key, attempt, started_at, finished_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                values,
+            )
+            payload = (values[0], job.payload, crc32(job.payload))
+            old.execute("INSERT INTO payloads VALUES (?, ?, ?)", payload)
+            old.execute(
+                "INSERT INTO counts VALUES (?, ?, ?, 1)"
+                " ON CONFLICT (type, status, priority) DO UPDATE SET n = n + 1",
+                (job.type, job.status, job.priority),
+            )

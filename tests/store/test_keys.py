@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections import Counter
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobqueued.model.ids import place_of
-from jobqueued.model.job import Job, Status
+from jobqueued.model.job import Status
 from jobqueued.model.submission import JobQuery
 from jobqueued.store.interface import Key, Store
-from jobqueued.store.sqlite.migrate import shipped_migrations
 from jobqueued.store.sqlite.offline import read_status
 from tests.store.support import (
     DAY,
@@ -23,6 +19,7 @@ from tests.store.support import (
     Opener,
     beside,
     end,
+    fill_schema_1,
     new_job,
     opened,
     put,
@@ -300,7 +297,8 @@ async def test_how_many_are_ahead_is_counted_to_a_bound(store: Store) -> None:
 
 
 async def test_a_file_of_schema_1_gets_its_jobs_in_line(path: Path) -> None:
-    jobs = fill_schema_1(path)
+    jobs = [*(new_job(key="one") for _ in range(5)), new_job()]
+    fill_schema_1(path, jobs)
     assert read_status(path)["counts"] == {"pending": 6}
     async with opened(path) as store:
         assert held_back(path) == 0
@@ -308,22 +306,3 @@ async def test_a_file_of_schema_1_gets_its_jobs_in_line(path: Path) -> None:
         await limit(store, 1)
         assert held_back(path) == 4
         assert sorted(await claimable(store)) == sorted([jobs[0].id, jobs[-1].id])
-
-
-def fill_schema_1(path: Path) -> list[Job]:
-    """Five jobs of a key and one of none, in a file as the version before left it."""
-    jobs = [*(new_job(key="one") for _ in range(5)), new_job()]
-    with closing(sqlite3.connect(path, isolation_level=None)) as old:
-        old.executescript(shipped_migrations()[0])
-        old.execute("PRAGMA user_version = 1")
-        old.execute("PRAGMA application_id = 0x4A6F6251")
-        for job in jobs:
-            values = (place_of(job.id), job.id, "mail", "pending", 5, 3, NOW, NOW, job.key)
-            old.execute(
-                "INSERT INTO jobs (seq, id, type, status, priority, max_retries, created_at,"
-                " run_at, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                values,
-            )
-            old.execute("INSERT INTO payloads VALUES (?, x'7b7d', 0)", values[:1])
-        old.execute("INSERT INTO counts VALUES ('mail', 'pending', 5, 6)")
-    return jobs

@@ -18,6 +18,9 @@ WHERE seq = ? AND status = 'dead'
 -- name: discard
 UPDATE jobs SET status = 'discarded', finished_at = ? WHERE seq = ? AND status = 'dead'
 
+-- name: delete_result
+DELETE FROM results WHERE seq = ?
+
 -- name: payload
 SELECT payload, checksum FROM payloads WHERE seq = ?
 
