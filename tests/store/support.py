@@ -194,8 +194,9 @@ def fill_schema_1(path: Path, jobs: Sequence[Job]) -> None:
                 NOW, NOW, job.key, int(dead), NOW if dead else None, NOW if dead else None,
             )  # fmt: skip
             old.execute(
-                "INSERT INTO jobs (seq, id, type, status, priority, max_retries, created_at, run_at,"
-                " key, attempt, started_at, finished_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO jobs (seq, id, type, status, priority, max_retries, created_at,"
+                " run_at, key, attempt, started_at, finished_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 values,
             )
             payload = (values[0], job.payload, crc32(job.payload))

@@ -26,6 +26,7 @@ from tests.store.support import (
     ending,
     fill_schema_1,
     finished,
+    new_job,
     opened,
     put,
     remove,
