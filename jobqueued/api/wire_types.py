@@ -13,7 +13,10 @@ from jobqueued.engine.controls import TypeState
 from jobqueued.model.control import Control
 from jobqueued.model.job_type import JobType
 
-_SETTINGS = ("kind", "pool", "max_running", "rate", "timeout", "max_retries", "priority")
+_SETTINGS = (
+    "kind", "pool", "max_running", "max_running_per_key", "rate", "timeout", "max_retries",
+    "priority",
+)  # fmt: skip
 
 
 class WirePause(msgspec.Struct):
@@ -56,6 +59,7 @@ class WireType(msgspec.Struct):
     counts: dict[str, int]
     running: int
     max_running: int | None
+    max_running_per_key: int | None
     rate: str | None
     breaker: WireBreaker
     rates: dict[str, float]
@@ -101,8 +105,9 @@ def _settings(job_type: JobType | None) -> dict[str, Any]:
         return dict.fromkeys(_SETTINGS)
     rate = None if job_type.rate is None else format_rate(job_type.rate)
     of_type = (
-        job_type.handler.kind, job_type.pool, job_type.max_running, rate,
-        format_duration(job_type.timeout), job_type.max_retries, job_type.priority,
+        job_type.handler.kind, job_type.pool, job_type.max_running,
+        job_type.max_running_per_key, rate, format_duration(job_type.timeout),
+        job_type.max_retries, job_type.priority,
     )  # fmt: skip
     return dict(zip(_SETTINGS, of_type, strict=True))
 

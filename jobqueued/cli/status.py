@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 ALWAYS_SHOWN = (Status.PENDING, Status.PROCESSING, Status.COMPLETED, Status.DEAD)
 BAR = 20
+WIDTH = 80
 
 
 @click.command()
@@ -106,7 +108,7 @@ def _store(store: dict[str, Any]) -> str:
 
 
 def kept_jobs(retention: dict[str, Any] | None, moment: int) -> str:
-    """The line that tells which finished jobs there are and when the next of them goes."""
+    """The text that tells which finished jobs there are and when the next of them goes."""
     if retention is None or retention["next_deletion_at"] is None:
         return ""
     parts = [
@@ -116,7 +118,7 @@ def kept_jobs(retention: dict[str, Any] | None, moment: int) -> str:
     ]
     seconds = (milliseconds(retention["next_deletion_at"]) - moment) / 1000
     following = f"the next goes in {span(seconds)}" if seconds > 0 else "old ones are going now"
-    return f"kept: {', '.join(parts)}; {following}"
+    return fill(f"kept: {', '.join(parts)}; {following}", WIDTH, subsequent_indent="  ")
 
 
 def _draw_types(screen: Console, types: dict[str, Any]) -> None:

@@ -18,7 +18,10 @@ from jobqueued.client.errors import Problem
 if TYPE_CHECKING:
     from rich.console import Console
 
-SETTINGS = ("kind", "pool", "max_running", "rate", "timeout", "max_retries", "priority")
+SETTINGS = (
+    "kind", "pool", "max_running", "max_running_per_key", "rate", "timeout", "max_retries",
+    "priority",
+)  # fmt: skip
 
 
 @click.command()

@@ -200,6 +200,7 @@ class Type(msgspec.Struct, frozen=True, kw_only=True):
     pool: str | None = None
     paused: Pause | None = None
     max_running: int | None = None
+    max_running_per_key: int | None = None
     rate: str | None = None
     rates: dict[str, float] = {}
     durations: Durations = Durations()

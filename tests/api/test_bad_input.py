@@ -283,7 +283,7 @@ def test_every_wrong_method_is_told_the_right_ones(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *("/", "//", "/job", "/jobs/", "//jobs", "/Jobs", "/jobs/x/y/z", "/batches", "/dlq"),
+        *("/", "//", "/job", "/jobs/", "//jobs", "/Jobs", "/jobs/x/y/z", "/batches", "/dead"),
         *(f"/jobs/{ID}/", f"/jobs/{ID}/nothing", "/jobs/../stats", "/%6aobs", "/jobs/batch/x"),
         "/x" * 4000,
     ],

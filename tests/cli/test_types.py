@@ -6,6 +6,8 @@ import json
 
 from tests.cli.support import Serving
 
+TYPES = ["fail", "gate", "greet", "marked", "picky", "quiet", "report"]
+
 
 def test_one_line_for_each_type(daemon: Serving) -> None:
     daemon.run("submit", "--wait", "greet")
@@ -13,7 +15,7 @@ def test_one_line_for_each_type(daemon: Serving) -> None:
     assert done.returncode == 0
     head, *rows = done.stdout.splitlines()
     assert head.split() == ["TYPE", "KIND", "WAITING", "RUNNING", "MOST", "RATE", "P95", "STATE"]
-    assert [row.split()[0] for row in rows] == ["fail", "gate", "greet", "quiet", "report"]
+    assert [row.split()[0] for row in rows] == TYPES
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
@@ -39,7 +41,7 @@ def test_a_pause_is_shown_wherever_it_matters(daemon: Serving) -> None:
 
 def test_json_is_the_answer_of_the_api(daemon: Serving) -> None:
     names = [each["name"] for each in json.loads(daemon.run("types", "--json").stdout)["types"]]
-    assert names == ["fail", "gate", "greet", "quiet", "report"]
+    assert names == TYPES
     assert json.loads(daemon.run("pause", "gate", "--json").stdout)["paused"]["note"] is None
     assert json.loads(daemon.run("resume", "gate", "--json").stdout)["paused"] is None
 

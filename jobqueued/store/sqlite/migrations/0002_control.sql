@@ -94,7 +94,7 @@ CREATE TABLE changes (
     at      INTEGER NOT NULL,
     attempt INTEGER NOT NULL,
     actor   TEXT    NOT NULL,
-    action  TEXT    NOT NULL CHECK (action IN ('replay', 'discard', 'cancel', 'run')),
+    action  TEXT    NOT NULL CHECK (action IN ('replay', 'discard')),
     note    TEXT,
     payload BLOB,
     PRIMARY KEY (seq, number)
