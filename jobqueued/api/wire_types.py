@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -10,6 +11,9 @@ from jobqueued.api.wire import encode, time_or_none
 from jobqueued.config import format_duration, format_rate
 from jobqueued.engine.controls import TypeState
 from jobqueued.model.control import Control
+from jobqueued.model.job_type import JobType
+
+_SETTINGS = ("kind", "pool", "max_running", "rate", "timeout", "max_retries", "priority")
 
 
 class WirePause(msgspec.Struct):
@@ -78,25 +82,29 @@ def types_json(states: Iterable[TypeState]) -> bytes:
 
 
 def _type(state: TypeState) -> WireType:
-    job_type, durations = state.job_type, state.durations
-    rate = None if job_type is None else job_type.rate
+    durations = state.durations
     return WireType(
         name=state.name,
-        configured=job_type is not None,
-        kind=job_type and job_type.handler.kind,
-        pool=job_type and job_type.pool,
+        configured=state.job_type is not None,
         paused=_pause(state.control),
         counts=state.counts,
         running=state.running,
-        max_running=job_type and job_type.max_running,
-        rate=None if rate is None else format_rate(rate),
         breaker=_breaker(state),
         rates=state.rates,
         durations=WireDurations(durations.count, durations.p50, durations.p95),
-        timeout=None if job_type is None else format_duration(job_type.timeout),
-        max_retries=job_type and job_type.max_retries,
-        priority=job_type and job_type.priority,
+        **_settings(state.job_type),
     )
+
+
+def _settings(job_type: JobType | None) -> dict[str, Any]:
+    if job_type is None:
+        return dict.fromkeys(_SETTINGS)
+    rate = None if job_type.rate is None else format_rate(job_type.rate)
+    of_type = (
+        job_type.handler.kind, job_type.pool, job_type.max_running, rate,
+        format_duration(job_type.timeout), job_type.max_retries, job_type.priority,
+    )  # fmt: skip
+    return dict(zip(_SETTINGS, of_type, strict=True))
 
 
 def _pause(control: Control) -> WirePause | None:

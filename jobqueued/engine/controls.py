@@ -72,7 +72,7 @@ class Controls:
         was_paused = self.one(name).control.paused_at is not None
         await self._shared.store.pause(name, by, note, clock.now())
         if not was_paused:
-            log.warning("type %s: paused by %s%s", name, by, f": {note}" if note else "")
+            log.info("type %s: paused by %s%s", name, by, f": {note}" if note else "")
         return self.one(name)
 
     async def resume(self, name: str, by: str) -> TypeState:
@@ -81,7 +81,7 @@ class Controls:
         await self._shared.store.resume(name)
         self._shared.dispatcher.wake()
         if was_paused:
-            log.warning("type %s: resumed by %s", name, by)
+            log.info("type %s: resumed by %s", name, by)
         return self.one(name)
 
     def _state(self, name: str, counts: dict[str, int]) -> TypeState:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import msgspec
 
 from jobqueued.model.rate import Rate
-
-_NS = 1_000_000
 
 
 class Breaker(msgspec.Struct, frozen=True):
@@ -39,8 +39,8 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     breaker_since: int | None = None
     breaker_probe_at: int | None = None
     breaker_reason: str | None = None
-    spent_until: int | None = None
-    """In nanoseconds: what the rate has spent."""
+    spent_until: Fraction | None = None
+    """What the rate has spent."""
 
     def left(self, room: Room, running: int, now: int) -> int:
         """How many more jobs may start now."""
@@ -75,7 +75,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_ahead(self, now: int) -> bool:
         """Whether something is said to have happened later than now: the clock was set back."""
-        spent = self.spent_until is not None and self.spent_until > now * _NS
+        spent = self.spent_until is not None and self.spent_until > now
         return spent or (self.breaker_since or 0) > now
 
     def set_back(self, now: int) -> Control:
@@ -86,7 +86,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
             since = now
         return msgspec.structs.replace(
             self,
-            spent_until=None if spent is None else min(spent, now * _NS),
+            spent_until=None if spent is None else min(spent, Fraction(now)),
             breaker_since=since,
             breaker_probe_at=probe,
         )

@@ -217,3 +217,17 @@ assert "aiohttp" in sys.modules
 
 def test_only_what_is_used_is_loaded(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", LIGHT], env=environment(tmp_path), check=True)
+
+
+async def test_types_are_paused_and_resumed(client: Client, blocking: BlockingClient) -> None:
+    paused = await client.pause("greet", "for a test")
+    assert paused.paused is not None
+    assert paused.paused.note == "for a test"
+    job = await client.submit("greet", {"name": "later"})
+    assert blocking.pause("greet").paused == paused.paused
+    assert {each.name: each.paused for each in blocking.types()}["greet"] == paused.paused
+    assert [each.name for each in await client.types()] == [each.name for each in blocking.types()]
+    resumed = await asyncio.to_thread(blocking.resume, "greet")
+    assert (resumed.paused, resumed.breaker.state) == (None, "closed")
+    assert (await client.wait(job.id, PATIENCE)).status == "completed"
+    assert (await client.resume("greet")).configured

@@ -19,8 +19,10 @@ from jobqueued.config import (
     needs_restart,
 )
 from jobqueued.config.declare import defaults_of
+from jobqueued.model.control import Breaker
 from jobqueued.model.errors import ConfigError
 from jobqueued.model.job_type import CommandHandler, JobType
+from jobqueued.model.rate import Rate
 from jobqueued.model.retry import Backoff
 from tests.config.support import command_of
 
@@ -84,6 +86,8 @@ def test_everything_set(load: Load, tmp_path: Path) -> None:
         backoff = { base = "1s", factor = 1, max = "2s", jitter = "0s" }
         lease = "5s"
         max_running = 2
+        rate = "90/min"
+        breaker = { error_rate = 0.5, window = "1m", min_attempts = 3, probe_every = "2s" }
         memory = "512MiB"
         env = { LANG = "C" }
         cwd = "work"
@@ -126,6 +130,8 @@ def test_everything_set(load: Load, tmp_path: Path) -> None:
             backoff=Backoff(base=1000, factor=1.0, max=2000, jitter=0),
             lease=5000,
             max_running=2,
+            rate=Rate(90, 60_000),
+            breaker=Breaker(error_rate=0.5, window=60_000, min_attempts=3, probe_every=2_000),
         )
     }
 
@@ -273,3 +279,26 @@ def test_the_defaults_of_a_type_are_those_of_the_model() -> None:
         *("pool", "timeout", "max_retries", "priority", "lease", "confirm_replay"),
     }
     assert {name: model[name] for name in shared} == {name: declared[name] for name in shared}
+
+
+BREAKER = "breaker = { min_attempts = 3 }"
+
+
+@pytest.mark.parametrize(
+    ("defaults", "own", "expected"),
+    [
+        ("", "", Breaker()),
+        ("", BREAKER, Breaker(min_attempts=3)),
+        ("breaker = { window = '1m' }", BREAKER, Breaker(window=60_000, min_attempts=3)),
+        ("", "breaker = false", None),
+        ("breaker = false", "", None),
+        ("breaker = false", "breaker = true", Breaker()),
+        ("breaker = false", BREAKER, Breaker(min_attempts=3)),
+        (BREAKER, "breaker = false", None),
+    ],
+)
+def test_a_type_says_whether_it_has_a_breaker(
+    load: Load, defaults: str, own: str, expected: Breaker | None
+) -> None:
+    config = load(f"[defaults]\n{defaults}\n[types.x]\nremote = true\n{own}\n")
+    assert config.types["x"].breaker == expected

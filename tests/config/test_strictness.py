@@ -113,6 +113,26 @@ QUANTITIES = [
     (in_type("memory = '1KiB'"), "types.x.memory: must be a size from 1MiB to 16TiB"),
 ]
 
+RATES = [
+    (in_type("rate = 100"), 'not 100: write it in quotes and with its unit, such as "100/min"'),
+    (in_type("rate = '100/m'"), 'types.x.rate: "100/m" is not a rate: write a whole number'),
+    (in_type("rate = '100/m'"), '(did you mean "100/min"?)'),
+    (in_type("rate = '100 per Second'"), '(did you mean "100/s"?)'),
+    (in_type("rate = '0/s'"), 'types.x.rate: "0/s" is not a rate'),
+    (in_type("rate = '1.5/s'"), 'types.x.rate: "1.5/s" is not a rate'),
+    (in_type("rate = '10001/s'"), 'must be a rate from 1/d to 10000/s, not "10001/s"'),
+    ("[defaults]\nrate = '1/s'", 'defaults.rate: unknown key (did you mean "types.NAME.rate"?)'),
+]
+
+BREAKERS = [
+    (in_type("breaker = 'off'"), 'types.x.breaker: must be true or false, not "off"'),
+    (in_type("breaker = { rate = 0.5 }"), "types.x.breaker.rate: unknown key"),
+    (in_type("breaker = { error_rate = 0 }"), "breaker.error_rate: must be a number from 0.01"),
+    (in_type("breaker = { window = '2d' }"), "breaker.window: must be a duration from 1s to 24h"),
+    ("[defaults]\nbreaker = { min_attempts = 0 }", "breaker.min_attempts: must be a whole number"),
+    (in_type("breaker = { probe_every = '1ms' }"), "must be a duration from 100ms to 24h"),
+]
+
 WORDS = [
     ("[store]\ndurability = 'ful'", 'must be "full" or "normal", not "ful" (did you mean "full"?)'),
     ("[store]\ndurability = 1", 'store.durability: must be "full" or "normal", not 1'),
@@ -180,7 +200,16 @@ POOLS = [
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    UNKNOWN + SHAPES + WHOLE_NUMBERS + NUMBERS + QUANTITIES + WORDS + LISTS + POOLS,
+    UNKNOWN
+    + SHAPES
+    + WHOLE_NUMBERS
+    + NUMBERS
+    + QUANTITIES
+    + RATES
+    + BREAKERS
+    + WORDS
+    + LISTS
+    + POOLS,
 )
 def test_one_fault(faults: Faults, text: str, message: str) -> None:
     (found,) = faults(text)

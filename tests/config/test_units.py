@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobqueued.config import format_duration, format_size, parse_duration, parse_size
-from jobqueued.config.units import DURATION_UNITS, SIZE_UNITS
+from jobqueued.config import (
+    format_duration,
+    format_rate,
+    format_size,
+    parse_duration,
+    parse_rate,
+    parse_size,
+)
+from jobqueued.config.units import DURATION_UNITS, RATE_UNITS, SIZE_UNITS
 
 
 @pytest.mark.parametrize(
@@ -130,8 +137,26 @@ def test_every_whole_size_is_exact(count: int, unit: str) -> None:
     assert parse_size(f"{count}{unit}") == count * SIZE_UNITS[unit]
 
 
+@given(st.integers(1, 10**9 - 1), st.sampled_from(sorted(RATE_UNITS)))
+def test_a_written_rate_reads_the_same(count: int, unit: str) -> None:
+    rate = parse_rate(f"{count}/{unit}")
+    assert (rate.count, rate.per) == (count, RATE_UNITS[unit])
+    assert format_rate(rate) == f"{count}/{unit}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "/s", "1", "1/", "1/m", "1/sec", "-1/s", "1 /s", "1/S", "٣/s", "1/s\n", "0/s", "1e3/s"],
+)
+def test_what_is_not_a_rate(text: str) -> None:
+    with pytest.raises(ValueError, match='is not a rate: write a whole number from 1, "/" and one'):
+        parse_rate(text)
+
+
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str) -> None:
     for parse in (parse_duration, parse_size):
         with contextlib.suppress(ValueError):
             assert parse(text) >= 0
+    with contextlib.suppress(ValueError):
+        assert format_rate(parse_rate(text))

@@ -89,6 +89,24 @@ def test_status_counts_what_the_file_has(path: Path, writer: sqlite3.Connection)
     assert msgspec.json.decode(msgspec.json.encode(found)) == found
 
 
+def test_status_tells_what_holds_types(path: Path, writer: sqlite3.Connection) -> None:
+    put(writer, "pending")
+    insert = "INSERT INTO controls VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    writer.execute(insert, ("gone", 1, "user ada", None, 1, 2, "all failed", None))
+    writer.execute(insert, ("greet", None, None, None, None, None, None, "1/3"))
+    assert read_status(path)["types"] == {
+        "greet": {"counts": {"pending": 1}},
+        "gone": {"counts": {}, "paused": True, "breaker": "open"},
+    }
+
+
+def test_a_file_that_waits_for_its_migration_is_read_as_it_is(path: Path) -> None:
+    with closing(open_writer(path, "full")) as connection:
+        migrate(connection, path, shipped_migrations()[:1])
+        put(connection, "pending")
+        assert read_status(path)["types"] == {"greet": {"counts": {"pending": 1}}}
+
+
 def test_an_empty_queue_has_no_oldest_job(path: Path, writer: sqlite3.Connection) -> None:
     found = read_status(path)
     assert (found["counts"], found["oldest_pending_seconds"]) == ({}, None)

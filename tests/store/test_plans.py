@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from jobqueued.model.change import Act, Found, Replay
+from jobqueued.model.control import Control, Room
 from jobqueued.model.ids import first_place
 from jobqueued.model.job import Status
+from jobqueued.model.rate import Rate
 from jobqueued.model.submission import JobQuery
-from jobqueued.store.interface import Retained
+from jobqueued.store.interface import Ask, Retained
 from jobqueued.store.sqlite import claims, dead, due, jobs, leases, retention
 from jobqueued.store.sqlite.claims import Wish
 from jobqueued.store.sqlite.connection import open_writer
@@ -184,6 +186,25 @@ def claim(database: sqlite3.Connection) -> object:
     return found
 
 
+def claim_within_limits(database: sqlite3.Connection) -> object:
+    """With a type that is paused, one whose breaker is open, and one that has a token left."""
+    tx, counts = transaction(database)
+    counts.controls["paused"] = Control(paused_at=NOW, paused_by="user ada")
+    counts.controls["mail"] = Control(
+        breaker_since=NOW - 1, breaker_probe_at=NOW, breaker_reason="all failed"
+    )
+    rooms = {
+        "paused": Room(10, NOW),
+        "mail": Room(10, NOW, probe_every=1_000),
+        "image": Room(10, NOW, Rate(1, 60_000)),
+    }
+    workers = [f"w{number}" for number in range(10)]
+    [found] = claims.claim(tx, [Wish([Ask("default", workers, rooms, 5)], NOW)])
+    assert sorted(each.chosen.type for each in found) == ["image", "mail"]
+    tx.finish()
+    return found
+
+
 def settle(database: sqlite3.Connection) -> object:
     tx, _ = transaction(database)
     held = leases.read_held(database)
@@ -215,7 +236,9 @@ def next_times(database: sqlite3.Connection) -> object:
 
 
 @pytest.mark.parametrize(
-    "work", [claim, settle, submit, promote, expire, forget, next_times], ids=lambda f: f.__name__
+    "work",
+    [claim, claim_within_limits, settle, submit, promote, expire, forget, next_times],
+    ids=lambda f: f.__name__,
 )
 def test_what_the_engine_does_all_day_never_walks_the_jobs(database: Recording, work: Work) -> None:
     steps = plans(database, work)

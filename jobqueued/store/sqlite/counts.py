@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -151,7 +152,9 @@ class Transaction:
         """Last of all: put on disk what changed in the counts and controls."""
         self._write_counts()
         for job_type, control in self.controls.items():
-            self.execute(SQL["put_control"], (job_type, *msgspec.structs.astuple(control)))
+            *values, spent = msgspec.structs.astuple(control)
+            text = None if spent is None else str(spent)
+            self.execute(SQL["put_control"], (job_type, *values, text))
 
     def _write_counts(self) -> None:
         rows = [(*lane, change) for lane, change in self.delta.items() if change]
@@ -165,4 +168,7 @@ class Transaction:
 
 
 def _control(job_type: str, *values: Any) -> tuple[str, Control]:
-    return job_type, Control(**dict(zip(Control.__struct_fields__, values, strict=True)))
+    fields = dict(zip(Control.__struct_fields__, values, strict=True))
+    if fields["spent_until"] is not None:
+        fields["spent_until"] = Fraction(fields["spent_until"])
+    return job_type, Control(**fields)

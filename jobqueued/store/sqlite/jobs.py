@@ -32,9 +32,8 @@ _LABELS = ("batch_id", "correlation_id", "idempotency_key", "key")
 Indexes = tuple[tuple[str, str], ...]
 
 _DUE: Indexes = (("jobs_due", "status IN ('scheduled', 'retrying')"),)
-_UNSUCCESSFUL: Indexes = (
-    ("jobs_unsuccessful", "status IN ('dead', 'discarded', 'cancelled', 'expired')"),
-)
+_ENDED_BADLY = "status IN ('dead', 'discarded', 'cancelled', 'expired')"
+_UNSUCCESSFUL: Indexes = (("jobs_unsuccessful", _ENDED_BADLY),)
 _HELD_BACK = "key IS NOT NULL AND held_back = 1"
 _UNSUCCESSFUL_TYPE = (("jobs_unsuccessful_type", _ENDED_BADLY),)
 _INDEXES: dict[Status, Indexes] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,8 @@ Row = dict[str, Any]
 
 _WITH_CHANGES = 2
 """The first schema that keeps what people did to a job."""
+_WITH_CONTROLS = 2
+"""The first schema that has a table of them; older files wait for a daemon to migrate them."""
 _PAGES_A_STEP = 1024
 _MOST_FAULTS = 20
 """Faults of one kind that are named; a damaged disk has thousands."""
@@ -147,12 +149,14 @@ def _rows(connection: sqlite3.Connection, statement: str, *values: object) -> li
 
 def _status(connection: sqlite3.Connection, path: Path) -> dict[str, object]:
     counts: dict[str, int] = {}
-    types: dict[str, dict[str, dict[str, int]]] = {}
+    types: dict[str, Row] = {}
     for row in _rows(connection, SQL["read_counts"]):
         if row["n"]:
             of_type = types.setdefault(row["type"], {"counts": {}})["counts"]
             for total in (counts, of_type):
                 total[row["status"]] = total.get(row["status"], 0) + row["n"]
+    for name, held in _held(connection):
+        types.setdefault(name, {"counts": {}}).update(held)
     return {
         "version": __version__,
         "ready": False,
@@ -162,6 +166,19 @@ def _status(connection: sqlite3.Connection, path: Path) -> dict[str, object]:
         "oldest_pending_seconds": _oldest_pending(connection),
         "store": {"bytes": _bytes(path), "wal_bytes": _bytes(path, "-wal")},
     }
+
+
+def _held(connection: sqlite3.Connection) -> Iterator[tuple[str, Row]]:
+    """The types that are paused, or whose breaker is open."""
+    if _number(connection, "user_version") < _WITH_CONTROLS:
+        return
+    for row in _rows(connection, SQL["read_controls"]):
+        held = {
+            "paused": row["paused_at"] is not None,
+            "breaker": "closed" if row["breaker_since"] is None else "open",
+        }
+        if held != {"paused": False, "breaker": "closed"}:
+            yield row["type"], held
 
 
 def _oldest_pending(connection: sqlite3.Connection) -> float | None:

@@ -7,7 +7,7 @@ CREATE TABLE controls (
     breaker_since    INTEGER,
     breaker_probe_at INTEGER,
     breaker_reason   TEXT,
-    spent_until      INTEGER, -- nanoseconds since the epoch
+    spent_until      TEXT, -- a fraction, such as 5400000000001/3
     CHECK ((paused_at IS NULL) = (paused_by IS NULL)),
     CHECK (paused_at IS NOT NULL OR paused_note IS NULL),
     CHECK ((breaker_since IS NULL) = (breaker_probe_at IS NULL)),
