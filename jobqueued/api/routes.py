@@ -16,8 +16,10 @@ from jobqueued.api import (
     queries,
     submissions,
     types,
+    why,
     wire,
     wire_types,
+    wire_why,
     work,
 )
 from jobqueued.api.calls import Handler
@@ -131,6 +133,15 @@ SERVICE_ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "GET",
+        "/jobs/{id}/why",
+        "explain_job",
+        why.explain_job,
+        "Why a job is not running: every reason that holds now, and when it may start",
+        {200: wire_why.WireWhy},
+        (404,),
+    ),
+    Route(
+        "GET",
         "/jobs/{id}/logs",
         "show_log",
         logs.show_log,
@@ -235,6 +246,15 @@ SERVICE_ROUTES: tuple[Route, ...] = (
         types.show_type,
         "One type by its name",
         {200: wire_types.WireType},
+        (404,),
+    ),
+    Route(
+        "GET",
+        "/types/{id}/why",
+        "explain_type",
+        why.explain_type,
+        "What holds a type, and its waiting jobs by what they wait for",
+        {200: wire_why.WireTypeWhy},
         (404,),
     ),
     Route(

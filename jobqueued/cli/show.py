@@ -15,6 +15,7 @@ from jobqueued.cli.offline import or_from_file
 from jobqueued.cli.options import check_ids, json_option, with_target
 from jobqueued.cli.target import Target
 from jobqueued.cli.text import distance, plain
+from jobqueued.cli.why import first_reason
 from jobqueued.client.daemon import Daemon, job_path
 from jobqueued.client.errors import Problem
 
@@ -25,6 +26,7 @@ TIMES = ("created_at", "run_at", "started_at", "finished_at", "expires_at", "lea
 LABELS = ("correlation_id", "key", "idempotency_key", "batch_id", "schedule", "service", "tenant")
 VERBATIM = ("payload", "result", "changes")
 """Fields with JSON of other people, of which every digit counts."""
+WAITING = ("scheduled", "pending", "retrying")
 LONGEST_VALUE = 20
 """Lines shown of a payload or a result."""
 
@@ -42,6 +44,8 @@ def show(target: Target, job_id: str, as_json: bool) -> None:
         click.echo(body)
     else:
         draw(parts(body))
+        if offline is None:
+            _tell_why(target.daemon(), value(parts(body)["status"]), job_id)
     if offline is not None:
         offline.tell()
 
@@ -58,6 +62,11 @@ def _read(database: Path, job_id: str) -> bytes:
     if job is None:
         raise Problem(404, "not_found", f"there is no job {job_id}")
     return join(job)
+
+
+def _tell_why(daemon: Daemon, status: str, job_id: str) -> None:
+    if status in WAITING:
+        click.echo(f"\nwhy: {first_reason(daemon, job_id)}")
 
 
 def draw(raw: dict[str, msgspec.Raw]) -> None:

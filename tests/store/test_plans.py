@@ -139,6 +139,7 @@ HOT: dict[str, tuple[tuple[object, ...], str]] = {
     "dead_of_type": (("rare", 0, 10), "jobs_unsuccessful_type (status=? AND type=? AND rowid>?)"),
     "newer_of_key": (("once-8", None, 0), "jobs_idempotency (idempotency_key=? AND tenant=? AND "),
     "last_seq": ((), "jobs"),
+    "running_of_type": ((1_000, "rare", 20), "jobs_processing"),
 }
 
 
@@ -244,6 +245,30 @@ def test_what_the_engine_does_all_day_never_walks_the_jobs(database: Recording, 
     steps = plans(database, work)
     assert steps
     assert walks(steps) == []
+
+
+STANDING: dict[str, tuple[tuple[object, ...], list[str]]] = {
+    "ahead_in_lane": (
+        ("mail", 5, NOW + ROWS, first_place(NOW) + ROWS, 101),
+        ["type=? AND priority=? AND run_at<?", "type=? AND priority=? AND run_at=? AND rowid<?"],
+    ),
+    "in_front": (("mail", 101), ["jobs_pending (type=?)"]),
+}
+
+
+@pytest.mark.parametrize("name", STANDING)
+def test_a_place_in_line_is_counted_on_an_index_up_to_a_bound(
+    database: Recording, name: str
+) -> None:
+    values, indexes = STANDING[name]
+    searches = [step for step in plan(database, SQL[name], values) if "INDEX" in step]
+    assert len(searches) == len(indexes)
+    assert all(index in step for index, step in zip(indexes, searches, strict=True))
+    assert all("COVERING INDEX jobs_pending" in step for step in searches)
+    assert walks(plan(database, SQL[name], values)[2:]) == []
+    assert database.execute(SQL[name], values).fetchone()[0] <= 101
+    within = steps_of(database, lambda c: c.execute(SQL[name], values).fetchone())
+    assert within < 50
 
 
 def listing(**query: Any) -> Work:
