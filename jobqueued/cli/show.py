@@ -38,21 +38,23 @@ LONGEST_VALUE = 20
 def show(target: Target, job_id: str, as_json: bool) -> None:
     """Show one job with all its attempts."""
     body, offline = or_from_file(
-        target, lambda daemon: _ask(daemon, job_id), lambda path: _read(path, job_id)
+        target,
+        lambda daemon: _ask(daemon, job_id, with_why=not as_json),
+        lambda path: _read(path, job_id),
     )
     if as_json:
         click.echo(body)
     else:
         draw(parts(body))
-        if offline is None:
-            _tell_why(target.daemon(), value(parts(body)["status"]), job_id)
     if offline is not None:
         offline.tell()
 
 
-def _ask(daemon: Daemon, job_id: str) -> bytes:
+def _ask(daemon: Daemon, job_id: str, *, with_why: bool) -> bytes:
     job = parts(daemon.get(job_path(job_id)).body)
-    return join({**job, **parts(daemon.get(job_path(job_id, "attempts")).body)})
+    waits = with_why and value(job["status"]) in WAITING
+    why = {"why": first_reason(daemon, job_id)} if waits else {}
+    return join({**job, **why, **parts(daemon.get(job_path(job_id, "attempts")).body)})
 
 
 def _read(database: Path, job_id: str) -> bytes:
@@ -62,11 +64,6 @@ def _read(database: Path, job_id: str) -> bytes:
     if job is None:
         raise Problem(404, "not_found", f"there is no job {job_id}")
     return join(job)
-
-
-def _tell_why(daemon: Daemon, status: str, job_id: str) -> None:
-    if status in WAITING:
-        click.echo(f"\nwhy: {first_reason(daemon, job_id)}")
 
 
 def draw(raw: dict[str, msgspec.Raw]) -> None:
@@ -83,6 +80,8 @@ def draw(raw: dict[str, msgspec.Raw]) -> None:
     head.add_row("status", status_text(job["status"]))
     for name, text in _fields(job):
         head.add_row(name, text)
+    if job.get("why"):
+        head.add_row("why", plain(job["why"]))
     head.add_row("payload", _shown(raw["payload"], screen.width - 20))
     if one_line(raw["result"]) != "null":
         head.add_row("result", _shown(raw["result"], screen.width - 20))

@@ -49,8 +49,8 @@ def why(target: Target, job_id: str | None, job_type: str | None, as_json: bool)
 def first_reason(daemon: Daemon, job_id: str) -> str:
     """What holds a waiting job before all else."""
     answer = daemon.get(job_path(job_id, "why")).document()
-    reasons = answer["reasons"]
-    return plain(reasons[0]["detail"] if reasons else answer["detail"])
+    told = answer["reasons"][0] if answer["reasons"] else answer
+    return str(told["detail"])
 
 
 def _print(lines: Iterator[str]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from jobqueued import clock
 from jobqueued.engine.controls import Controls
-from jobqueued.engine.estimate import estimated_start
+from jobqueued.engine.estimate import Line, estimated_start
 from jobqueued.engine.gate import CODES, Gate
 from jobqueued.engine.parts import Shared
 from jobqueued.model.errors import NotFound
@@ -63,11 +63,14 @@ class Reasons:
         job = standing.job
         if job.status is Status.PROCESSING or job.is_terminal:
             return Why(job=job, detail=_over(job), reasons=[])
-        ahead = self._ahead(standing) if job.status is Status.PENDING else None
-        reasons = sorted(self._reasons(standing, ahead, now), key=lambda gate: _ORDER[gate.code])
-        start = estimated_start(self._shared, standing, ahead, reasons, now)
-        detail = _detail(job, reasons, start)
-        return Why(job=job, detail=detail, reasons=reasons, ahead=ahead, estimated_start=start)
+        line = self._line(standing)
+        found = self._reasons(standing, line, now)
+        reasons = sorted(found, key=lambda gate: _ORDER[gate.code])
+        start = estimated_start(self._shared, standing, line, reasons, now)
+        return Why(
+            job=job, detail=_detail(job, reasons, start), reasons=reasons, estimated_start=start,
+            ahead=Counted(line.all, line.more) if job.status is Status.PENDING else None,
+        )  # fmt: skip
 
     async def of_type(self, name: str) -> WhyType:
         """What the waiting jobs of a type wait for."""
@@ -84,22 +87,22 @@ class Reasons:
             backlog.append(_ready(pending - held_back, gates))
         return WhyType(name, gates, backlog)
 
-    def _reasons(self, standing: Standing, ahead: Counted | None, now: int) -> Iterator[Gate]:
+    def _reasons(self, standing: Standing, line: Line, now: int) -> Iterator[Gate]:
         job = standing.job
         gates = self._of_type(job.type, now)
-        if ahead is None:
+        if job.status is not Status.PENDING:
             yield _not_yet(job)
             yield from (gate for gate in gates if gate.code in LASTING)
             return
         if job.expires_at is not None and job.expires_at <= now:
             yield Gate(code="expired", type=job.type, until=job.expires_at)
+            return
         held = list(gates)
         if standing.key_queue is not None:
             held.append(self._key_limit(standing))
         yield from (_with_running(gate, standing) for gate in held)
-        if not standing.is_next and (ahead.number or not held):
-            count = max(1, ahead.number)
-            yield Gate(code="jobs_ahead", type=job.type, ahead=count, more=ahead.more)
+        if not standing.is_next and (line.all or not held):
+            yield Gate(code="jobs_ahead", type=job.type, ahead=max(1, line.all), more=line.more)
 
     def _of_type(self, name: str, now: int) -> Iterator[Gate]:
         if self._shared.store.disk_full:
@@ -116,13 +119,16 @@ class Reasons:
             limit=None if job_type is None else job_type.max_running_per_key,
         )  # fmt: skip
 
-    def _ahead(self, standing: Standing) -> Counted:
+    def _line(self, standing: Standing) -> Line:
         """Those of its type that are better or wait longer, and what is better in its pool."""
-        job, store = standing.job, self._shared.store
-        better = store.counts.better_than(job.type, job.priority)
-        for name in self._rivals(job.type):
-            better += store.counts.better_than(name, job.priority)
-        return Counted(standing.ahead.number + better, standing.ahead.more)
+        job, counts = standing.job, self._shared.store.counts
+        if job.status is not Status.PENDING:
+            # Who waits now may still be there when its time comes.
+            own = counts.of(job.type, "pending")
+            return Line(own, own, False)
+        own = standing.ahead.number + counts.better_than(job.type, job.priority)
+        rivals = (counts.better_than(name, job.priority) for name in self._rivals(job.type))
+        return Line(own, own + sum(rivals), standing.ahead.more)
 
     def _rivals(self, name: str) -> Iterator[str]:
         """The other types of its pool whose jobs could start when a worker is free."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from jobqueued import clock
 from jobqueued.engine.service import Engine
+from jobqueued.engine.settle import Settler
 from jobqueued.engine.why import Why
 from jobqueued.model.control import Breaker
 from jobqueued.model.errors import NotFound
@@ -25,13 +26,11 @@ from jobqueued.model.submission import Poll
 from jobqueued.store.sqlite.store import SqliteStore
 from tests.engine.support import (
     HandClock,
-    claim,
     claim_new,
     dispatch,
     read_config,
     settle_down,
     submit,
-    take_up,
     without,
 )
 
@@ -79,11 +78,11 @@ async def test_a_scheduled_job_tells_its_time_and_the_pause_it_will_meet(
 
 
 async def test_a_job_that_failed_tells_how_often_and_with_what(
-    engine: Engine, hand_clock: HandClock
+    engine: Engine, settler: Settler, hand_clock: HandClock
 ) -> None:
     claimed = await claim_new(engine)
     failed = Outcome(kind=OutcomeKind.FAILED, error="no such host\nat line 7")
-    await engine.shared.remote._settler.settle([(claimed, failed)])
+    await settler.settle([(claimed, failed)])
     found = await engine.reasons.of_job(claimed.lease.job_id)
     (gate,) = found.reasons
     assert (gate.code, gate.failures, gate.reason) == ("retry_backoff", 1, "no such host")
@@ -113,6 +112,38 @@ async def test_nobody_can_tell_when_jobs_of_which_none_has_completed_make_room(
     change(engine, max_running=1)
     await claim_new(engine)
     assert (await why(engine)).estimated_start is None
+
+
+async def test_tokens_that_are_left_are_counted_for_those_who_go_first(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    change(engine, rate=Rate(1, MINUTE))
+    engine.shared.recent.completed("quick", 10)
+    starts = [(await why(engine)).estimated_start for _ in range(3)]
+    assert starts == [-(-hand_clock.now // 1000) * 1000 + each * MINUTE for each in range(3)]
+
+
+async def test_others_of_the_pool_do_not_count_against_the_limit_of_the_type(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    """Four workers: eight others take them twice, and then it is its turn."""
+    change(engine, max_running=1)
+    engine.shared.recent.completed("quick", 4_000)
+    for _ in range(8):
+        await submit(engine, "other", priority=9)
+    found = await why(engine)
+    assert codes(found) == ["jobs_ahead"]
+    assert found.estimated_start is not None
+    assert 0 <= found.estimated_start - (hand_clock.now + 9_000) < 1_000
+
+
+async def test_nobody_can_tell_how_a_probe_ends(engine: Engine, hand_clock: HandClock) -> None:
+    now = hand_clock.now
+    await engine.store.open_breaker("quick", "all failed", now, now + MINUTE)
+    engine.shared.recent.completed("quick", 10)
+    first, second = await why(engine), await why(engine)
+    assert first.estimated_start == -(-(now + MINUTE) // 1000) * 1000
+    assert second.estimated_start is None
 
 
 async def test_a_job_held_back_by_its_key_names_those_before_it(

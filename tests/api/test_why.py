@@ -1,0 +1,75 @@
+"""Why a job is not running, over HTTP: each reason with its data."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.api.support import Daemon, until
+
+
+def why(daemon: Daemon, job: Any) -> Any:
+    return daemon.get(f"/jobs/{job['id']}/why")
+
+
+def test_a_scheduled_job_says_when_it_runs(daemon: Daemon) -> None:
+    run_at = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    job = daemon.submit("echo", run_at=run_at)
+    told = why(daemon, job)
+    assert (told["id"], told["type"], told["status"]) == (job["id"], "echo", "scheduled")
+    assert told["ahead"] is None
+    (reason,) = told["reasons"]
+    assert (reason["code"], reason["run_at"]) == ("scheduled", job["run_at"])
+    assert job["run_at"] in reason["detail"]
+    assert told["estimated_start"] >= job["run_at"]
+    daemon.post(f"/jobs/{job['id']}/cancel")
+
+
+def test_a_job_that_failed_says_what_with_and_when_it_is_tried_again(daemon: Daemon) -> None:
+    job = daemon.submit("again")
+    until(lambda: daemon.get(f"/jobs/{job['id']}")["status"] == "retrying")
+    (reason,) = why(daemon, job)["reasons"]
+    assert (reason["code"], reason["failures"]) == ("retry_backoff", 1)
+    assert reason["last_error"] == daemon.get(f"/jobs/{job['id']}")["last_error"]
+    assert "until" not in reason
+    daemon.post(f"/jobs/{job['id']}/cancel")
+
+
+def test_a_paused_type_says_who_paused_it_and_sums_up_its_backlog(daemon: Daemon) -> None:
+    daemon.post("/types/picky/pause", {"note": "the printer burns"})
+    first, second = daemon.submit("picky"), daemon.submit("picky")
+    told = why(daemon, second)
+    paused, ahead = told["reasons"]
+    assert (paused["code"], paused["by"], paused["note"]) == (
+        "type_paused", "127.0.0.1", "the printer burns",
+    )  # fmt: skip
+    assert paused["since"] <= second["created_at"]
+    assert (ahead["code"], ahead["ahead"]) == ("jobs_ahead", 1)
+    assert (told["ahead"], told["more_ahead"], told["estimated_start"]) == (1, False, None)
+    whole = daemon.get("/types/picky/why")
+    assert [gate["code"] for gate in whole["gates"]] == ["type_paused"]
+    assert [(each["code"], each["jobs"]) for each in whole["backlog"]] == [("type_paused", 2)]
+    for job in (first, second):
+        daemon.post(f"/jobs/{job['id']}/cancel")
+    daemon.post("/types/picky/resume")
+    assert daemon.get("/types/picky/why") == {"type": "picky", "gates": [], "backlog": []}
+
+
+def test_who_runs_says_where_and_who_is_over_says_so(daemon: Daemon) -> None:
+    job = daemon.at_the_gate()
+    told = why(daemon, job)
+    assert (told["status"], told["reasons"], told["worker"]) == ("processing", [], job["worker"])
+    assert told["since"] == job["started_at"]
+    daemon.open_gate()
+    done = daemon.get(f"/jobs/{job['id']}?wait=20")
+    told = why(daemon, done)
+    assert (told["reasons"], told["worker"], told["since"]) == ([], None, done["finished_at"])
+    assert told["detail"].startswith("it is over: completed")
+
+
+@pytest.mark.parametrize("path", ["/jobs/nothing/why", "/types/ehco/why"])
+def test_what_there_is_not_is_not_found(daemon: Daemon, path: str) -> None:
+    reply = daemon.ask("GET", path)
+    assert (reply.status, reply.document["code"]) == (404, "not_found")
