@@ -126,6 +126,8 @@ class Reasons:
             # Who waits now may still be there when its time comes.
             own = counts.of(job.type, "pending")
             return Line(own, own, False)
+        if standing.is_next:
+            return Line(0, 0, False)
         own = standing.ahead.number + counts.better_than(job.type, job.priority)
         rivals = (counts.better_than(name, job.priority) for name in self._rivals(job.type))
         return Line(own, own + sum(rivals), standing.ahead.more)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
+from jobqueued import clock
+from jobqueued.api.wire_why import why_type_json
+from jobqueued.engine.gate import CODES, Gate
+from jobqueued.engine.why import WhyType
 from tests.api.support import Daemon, until
+
+NOW = 1_800_000_000_000
 
 
 def why(daemon: Daemon, job: Any) -> Any:
@@ -73,3 +81,60 @@ def test_who_runs_says_where_and_who_is_over_says_so(daemon: Daemon) -> None:
 def test_what_there_is_not_is_not_found(daemon: Daemon, path: str) -> None:
     reply = daemon.ask("GET", path)
     assert (reply.status, reply.document["code"]) == (404, "not_found")
+
+
+GATES = {
+    "scheduled": Gate(code="scheduled", type="mail", until=NOW),
+    "retry_backoff": Gate(
+        code="retry_backoff", type="mail", until=NOW, failures=2, reason="no such host"
+    ),
+    "expired": Gate(code="expired", type="mail", until=NOW),
+    "disk_full": Gate(code="disk_full", type="mail"),
+    "draining": Gate(code="draining", type="mail"),
+    "no_worker": Gate(code="no_worker", type="mail", reason="no remote worker waits"),
+    "type_paused": Gate(code="type_paused", type="mail", since=NOW, by="user ada", note="later"),
+    "breaker_open": Gate(
+        code="breaker_open", type="mail", since=NOW, until=NOW + 1, reason="9 of 10 failed"
+    ),
+    "type_limit": Gate(
+        code="type_limit", type="mail", running=2, limit=2, running_ids=("one", "two")
+    ),
+    "key_limit": Gate(
+        code="key_limit", type="mail", key="acme", running=1, limit=1, running_ids=("one",),
+        ahead=3,
+    ),
+    "rate_limited": Gate(code="rate_limited", type="mail", until=NOW),
+    "host_resting": Gate(code="host_resting", type="mail", until=NOW),
+    "pool_full": Gate(code="pool_full", type="mail", pool="heavy", running=2, limit=2),
+    "jobs_ahead": Gate(code="jobs_ahead", type="mail", ahead=10_000, more=True),
+}  # fmt: skip
+
+
+def test_there_is_a_sample_of_every_reason() -> None:
+    assert tuple(GATES) == CODES
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_reason_has_its_words_and_all_its_data(code: str) -> None:
+    gate = GATES[code]
+    [reason] = json.loads(why_type_json(WhyType("mail", [gate], [])))["gates"]
+    assert (reason.pop("code"), reason.pop("type")) == (code, "mail")
+    assert reason.pop("detail") == gate.detail
+    known = msgspec.structs.asdict(gate)
+    del known["code"], known["type"]
+    moment = clock.rfc3339(NOW)
+    if code in ("scheduled", "retry_backoff"):
+        assert reason.pop("run_at") == moment
+        del known["until"]
+    if code == "retry_backoff":
+        assert reason.pop("last_error") == known.pop("reason")
+    moments = {
+        name: clock.rfc3339(known.pop(name)) for name in ("since", "until") if known.get(name)
+    }
+    ids = {"running_ids": list(known.pop("running_ids"))} if known["running_ids"] else {}
+    assert reason == {name: each for name, each in known.items() if each} | moments | ids
+
+
+def test_more_than_are_counted_is_said() -> None:
+    assert GATES["jobs_ahead"].detail == "more than 10,000 jobs go before it"
+    assert "'acme'" in GATES["key_limit"].detail

@@ -23,6 +23,7 @@ from jobqueued.model.job import Status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.rate import Rate
 from jobqueued.model.submission import Poll
+from jobqueued.store.interface import Counted
 from jobqueued.store.sqlite.store import SqliteStore
 from tests.engine.support import (
     HandClock,
@@ -58,8 +59,7 @@ async def test_a_job_that_nothing_holds_is_about_to_start(
 ) -> None:
     found = await why(engine)
     assert (found.reasons, found.detail) == ([], "it is about to start")
-    assert found.ahead is not None
-    assert found.ahead.number == 0
+    assert found.ahead == Counted(0)
     assert found.estimated_start == -(-hand_clock.now // 1000) * 1000
 
 
@@ -126,15 +126,23 @@ async def test_tokens_that_are_left_are_counted_for_those_who_go_first(
 async def test_others_of_the_pool_do_not_count_against_the_limit_of_the_type(
     engine: Engine, hand_clock: HandClock
 ) -> None:
-    """Four workers: eight others take them twice, and then it is its turn."""
+    """Four workers: ten others take them two times and a half, and then it is its turn."""
     change(engine, max_running=1)
     engine.shared.recent.completed("quick", 4_000)
-    for _ in range(8):
-        await submit(engine, "other", priority=9)
+    for kind in ("other", "gate"):
+        for _ in range(5):
+            await submit(engine, kind, priority=9)
     found = await why(engine)
     assert codes(found) == ["jobs_ahead"]
     assert found.estimated_start is not None
-    assert 0 <= found.estimated_start - (hand_clock.now + 9_000) < 1_000
+    assert 0 <= found.estimated_start - (hand_clock.now + 11_000) < 1_000
+
+
+async def test_a_share_of_the_pool_is_left_whatever_is_better(engine: Engine) -> None:
+    for _ in range(8):
+        await submit(engine, "other", priority=9)
+    found = await why(engine)
+    assert (found.reasons, found.ahead) == ([], Counted(0))
 
 
 async def test_nobody_can_tell_how_a_probe_ends(engine: Engine, hand_clock: HandClock) -> None:
