@@ -74,12 +74,13 @@ class Reasons:
 
     async def of_type(self, name: str) -> WhyType:
         """What the waiting jobs of a type wait for."""
-        counts = self._controls.one(name).counts
         in_front = await self._shared.store.in_front(name)
+        state = self._controls.one(name)
         gates = list(self._of_type(name, clock.now()))
-        backlog = _later(counts)
-        pending = counts.get("pending", 0)
-        held_back = 0 if in_front.more else max(0, pending - in_front.number)
+        backlog = _later(state.counts)
+        pending = state.counts.get("pending", 0)
+        by_key = state.job_type is not None and state.job_type.max_running_per_key is not None
+        held_back = max(0, pending - in_front.number) if by_key and not in_front.more else 0
         if held_back:
             words = "they wait for other jobs of their key"
             backlog.append(Share("key_limit", held_back, words))
