@@ -271,6 +271,15 @@ async def bring_about(engine: Engine, kind: str, state: str, now: int) -> None:
         pool.reserve(pool.idle[1:])
 
 
+async def fail_one(engine: Engine) -> None:
+    """Have one of those that run wait for its next attempt."""
+    for running in engine.shared.running:
+        failed = Outcome(kind=OutcomeKind.FAILED, error="no such host")
+        await Settler(engine.shared).settle([(running.claimed, failed)])
+        engine.shared.running.remove(running)
+        return
+
+
 async def check_one(
     engine: Engine,
     states: Iterable[tuple[str, str]],
@@ -299,6 +308,7 @@ async def check_one(
     await asyncio.sleep(0.003)
     if run_before:
         await dispatch(engine)
+        await fail_one(engine)
     for kind, state in chosen:
         if state == "gone" and kind in engine.config.types:
             engine.reload(without(engine.config, kind))
