@@ -21,7 +21,7 @@ from jobqueued.api.fields import (
     read_object,
     verbatim,
 )
-from jobqueued.api.wire import beats_json
+from jobqueued.api.wire_leases import beats_json
 from jobqueued.model.submission import Beat
 
 MAX_LEASES = 1000

@@ -24,7 +24,7 @@ from jobqueued.api.fields import (
     verbatim,
 )
 from jobqueued.api.leases import MAX_LEASES, read_leases
-from jobqueued.api.wire import leased_json, settled_json
+from jobqueued.api.wire_leases import leased_json, settled_json
 from jobqueued.config import Config
 from jobqueued.model.job import MAX_ERROR, MAX_RESULT, Claimed
 from jobqueued.model.outcome import Outcome, OutcomeKind

@@ -31,6 +31,7 @@ COMMANDS = {
     "logs": "jobqueued.cli.logs:logs",
     "cancel": "jobqueued.cli.cancel:cancel",
     "run": "jobqueued.cli.act:run",
+    "why": "jobqueued.cli.why:why",
     "types": "jobqueued.cli.types:types",
     "pause": "jobqueued.cli.types:pause",
     "resume": "jobqueued.cli.types:resume",

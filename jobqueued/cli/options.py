@@ -73,9 +73,11 @@ def read_seconds(text: str) -> float | None:
         return None
 
 
-def check_ids(ctx: click.Context, param: click.Parameter, value: str | tuple[str, ...]) -> object:
+def check_ids(
+    ctx: click.Context, param: click.Parameter, value: str | tuple[str, ...] | None
+) -> object:
     """Refuse an empty id, as a script with an unset variable sends it."""
-    if "" in ((value,) if isinstance(value, str) else value):
+    if "" in ((value,) if isinstance(value, str) else value or ()):
         raise click.BadParameter("a job id cannot be empty", ctx, param)
     return value
 

@@ -15,6 +15,7 @@ from jobqueued.cli.offline import or_from_file
 from jobqueued.cli.options import check_ids, json_option, with_target
 from jobqueued.cli.target import Target
 from jobqueued.cli.text import distance, plain
+from jobqueued.cli.why import first_reason
 from jobqueued.client.daemon import Daemon, job_path
 from jobqueued.client.errors import Problem
 
@@ -25,6 +26,7 @@ TIMES = ("created_at", "run_at", "started_at", "finished_at", "expires_at", "lea
 LABELS = ("correlation_id", "key", "idempotency_key", "batch_id", "schedule", "service", "tenant")
 VERBATIM = ("payload", "result", "changes")
 """Fields with JSON of other people, of which every digit counts."""
+WAITING = ("scheduled", "pending", "retrying")
 LONGEST_VALUE = 20
 """Lines shown of a payload or a result."""
 
@@ -36,7 +38,9 @@ LONGEST_VALUE = 20
 def show(target: Target, job_id: str, as_json: bool) -> None:
     """Show one job with all its attempts."""
     body, offline = or_from_file(
-        target, lambda daemon: _ask(daemon, job_id), lambda path: _read(path, job_id)
+        target,
+        lambda daemon: _ask(daemon, job_id, with_why=not as_json),
+        lambda path: _read(path, job_id),
     )
     if as_json:
         click.echo(body)
@@ -46,9 +50,11 @@ def show(target: Target, job_id: str, as_json: bool) -> None:
         offline.tell()
 
 
-def _ask(daemon: Daemon, job_id: str) -> bytes:
+def _ask(daemon: Daemon, job_id: str, *, with_why: bool) -> bytes:
     job = parts(daemon.get(job_path(job_id)).body)
-    return join({**job, **parts(daemon.get(job_path(job_id, "attempts")).body)})
+    waits = with_why and value(job["status"]) in WAITING
+    why = {"why": first_reason(daemon, job_id)} if waits else {}
+    return join({**job, **why, **parts(daemon.get(job_path(job_id, "attempts")).body)})
 
 
 def _read(database: Path, job_id: str) -> bytes:
@@ -74,6 +80,8 @@ def draw(raw: dict[str, msgspec.Raw]) -> None:
     head.add_row("status", status_text(job["status"]))
     for name, text in _fields(job):
         head.add_row(name, text)
+    if job.get("why"):
+        head.add_row("why", plain(job["why"]))
     head.add_row("payload", _shown(raw["payload"], screen.width - 20))
     if one_line(raw["result"]) != "null":
         head.add_row("result", _shown(raw["result"], screen.width - 20))

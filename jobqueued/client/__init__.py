@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         NewBatch,
         Replayed,
         Type,
+        TypeWhy,
+        Why,
     )
 
 __all__ = [
@@ -35,7 +37,9 @@ __all__ = [
     "Problem",
     "Replayed",
     "Type",
+    "TypeWhy",
     "Unreachable",
+    "Why",
 ]
 
 _HOMES = {

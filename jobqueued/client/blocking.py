@@ -12,7 +12,18 @@ from jobqueued.client.calls import Call, Filters, NewJob, Options, ReplayOptions
 from jobqueued.client.chunks import Chunks
 from jobqueued.client.daemon import Daemon
 from jobqueued.client.errors import ClientError, Problem
-from jobqueued.client.models import Attempt, Batch, Change, DeadJob, Job, NewBatch, Replayed, Type
+from jobqueued.client.models import (
+    Attempt,
+    Batch,
+    Change,
+    DeadJob,
+    Job,
+    NewBatch,
+    Replayed,
+    Type,
+    TypeWhy,
+    Why,
+)
 from jobqueued.client.patience import LEAST_ASK, PATIENCE, Patience
 
 T = TypeVar("T")
@@ -168,6 +179,14 @@ class BlockingClient:
     def types(self) -> list[Type]:
         """Every job type: how it is set up, what holds it, how it is doing."""
         return self._do(calls.types())
+
+    def why(self, job_id: str) -> Why:
+        """Why a job is not running: every reason that holds now, and when it may start."""
+        return self._do(calls.why(job_id))
+
+    def why_type(self, type: str) -> TypeWhy:
+        """What holds a type, and its waiting jobs by what they wait for."""
+        return self._do(calls.why_type(type))
 
     def pause(self, type: str, note: str | None = None) -> Type:
         """Start no more jobs of a type, until it is resumed; what runs may finish."""

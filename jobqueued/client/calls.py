@@ -24,6 +24,8 @@ from jobqueued.client.models import (
     Replayed,
     Type,
     Types,
+    TypeWhy,
+    Why,
 )
 
 T = TypeVar("T")
@@ -184,6 +186,16 @@ def types() -> Call[list[Type]]:
     """Every type."""
     read = reader(Types)
     return Call("GET", "/types", lambda body: read(body).types)
+
+
+def why(job_id: str) -> Call[Why]:
+    """Why a job is not running."""
+    return Call("GET", job_path(job_id, "why"), reader(Why))
+
+
+def why_type(job_type: str) -> Call[TypeWhy]:
+    """What the waiting jobs of a type wait for."""
+    return Call("GET", type_path(job_type, "why"), reader(TypeWhy))
 
 
 def pause(job_type: str, note: str | None) -> Call[Type]:

@@ -215,6 +215,61 @@ class Types(msgspec.Struct, frozen=True):
     types: list[Type]
 
 
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One reason why a job is not running; data that it does not have is None."""
+
+    code: str
+    detail: str
+    type: str
+    run_at: datetime | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    by: str | None = None
+    note: str | None = None
+    reason: str | None = None
+    failures: int | None = None
+    last_error: str | None = None
+    running: int | None = None
+    limit: int | None = None
+    pool: str | None = None
+    running_ids: list[str] = []
+    key: str | None = None
+    ahead: int | None = None
+    more: bool = False
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job is not running; no reasons while it waits means that it is about to start."""
+
+    id: str
+    type: str
+    status: Status
+    detail: str
+    reasons: list[Reason]
+    ahead: int | None = None
+    more_ahead: bool = False
+    estimated_start: datetime | None = None
+    expires_at: datetime | None = None
+    worker: str | None = None
+    since: datetime | None = None
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """How many waiting jobs have one reason; with no code nothing holds them."""
+
+    code: str | None
+    jobs: int
+    detail: str
+
+
+class TypeWhy(msgspec.Struct, frozen=True):
+    """What holds a type, and its waiting jobs by what they wait for."""
+
+    type: str
+    gates: list[Reason]
+    backlog: list[Backlog]
+
+
 class DeadJob(Job, frozen=True, kw_only=True):
     """A dead job with its history."""
 

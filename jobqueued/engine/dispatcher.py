@@ -59,6 +59,12 @@ class Dispatcher(Part):
         await super().stop()
         await self.wait_for_claims()
 
+    def planned(self, now: int) -> list[Ask]:
+        """What a round would ask for now."""
+        open_types = OpenTypes(self._shared, now)
+        here = self._asks(self._shared.config, open_types)
+        return [*here, *self._shared.remote.planned(open_types)]
+
     async def wait_for_claims(self) -> None:
         """Come back when everything asked for has been answered."""
         while self._claims:

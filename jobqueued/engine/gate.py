@@ -25,11 +25,41 @@ class Gate(msgspec.Struct, frozen=True, kw_only=True):
     running: int | None = None
     limit: int | None = None
     pool: str | None = None
+    running_ids: tuple[str, ...] | None = None
+    key: str | None = None
+    ahead: int | None = None
+    more: bool = False
+    """Whether there are more than `ahead`."""
+    failures: int | None = None
 
     @property
     def detail(self) -> str:
         """The same in words."""
         return _WORDS[self.code](self)
+
+
+def _scheduled(gate: Gate) -> str:
+    return f"it is scheduled for {clock.rfc3339(gate.until or 0)}"
+
+
+def _retry_backoff(gate: Gate) -> str:
+    times = "once" if gate.failures == 1 else f"{gate.failures} times"
+    failed = f"it failed {times} and is tried again {_at(gate.until)}"
+    return f"{failed}; the last error: {gate.reason}" if gate.reason else failed
+
+
+def _expired(gate: Gate) -> str:
+    return f"it expired {_at(gate.until)} and is about to be taken out of the queue"
+
+
+def _disk_full(_: Gate) -> str:
+    return "the disk is full, so no job can be started until there is space"
+
+
+def _jobs_ahead(gate: Gate) -> str:
+    more = "more than " if gate.more else ""
+    verb = "goes" if gate.ahead == 1 and not gate.more else "go"
+    return f"{more}{gate.ahead:,} {'job' if gate.ahead == 1 else 'jobs'} {verb} before it"
 
 
 def _draining(_: Gate) -> str:
@@ -57,7 +87,10 @@ def _type_limit(gate: Gate) -> str:
 
 
 def _key_limit(gate: Gate) -> str:
-    return gate.reason or f"{gate.running} of {gate.limit} jobs of its key run already"
+    if gate.key is None:
+        return gate.reason or ""
+    ahead = f", {gate.ahead:,} more of it go first" if gate.ahead else ""
+    return f"{gate.running} of at most {gate.limit} jobs of its key {gate.key!r} run{ahead}"
 
 
 def _rate_limited(gate: Gate) -> str:
@@ -77,6 +110,10 @@ def _at(moment: int | None) -> str:
 
 
 _WORDS: dict[str, Callable[[Gate], str]] = {
+    "scheduled": _scheduled,
+    "retry_backoff": _retry_backoff,
+    "expired": _expired,
+    "disk_full": _disk_full,
     "draining": _draining,
     "no_worker": _no_worker,
     "type_paused": _type_paused,
@@ -86,6 +123,7 @@ _WORDS: dict[str, Callable[[Gate], str]] = {
     "rate_limited": _rate_limited,
     "host_resting": _host_resting,
     "pool_full": _pool_full,
+    "jobs_ahead": _jobs_ahead,
 }
 CODES = tuple(_WORDS)
 """In the order in which the gates are passed."""

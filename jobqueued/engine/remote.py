@@ -114,18 +114,25 @@ class Remote:
 
     def asks(self, open_types: OpenTypes) -> list[Ask]:
         """What the waiting workers could be given."""
+        asks = self.planned(open_types)
+        for ask in asks:
+            self._pollers[ask.pool].is_asked_for = True
+        for poller in self._pollers.values():
+            if not (poller.is_asked_for or poller.poll.wait):
+                poller.give([])
+        return asks
+
+    def planned(self, open_types: OpenTypes) -> list[Ask]:
+        """The same, and nobody is asked for yet."""
         asks = []
         for pool, poller in self._pollers.items():
-            if poller.is_asked_for:
+            if poller.is_asked_for or poller.answer.done():
                 continue
             poll = poller.poll
             found = open_types.rooms(self._remote(poll.types), poll.lease)
-            if found and not poller.answer.done():
-                poller.is_asked_for = True
+            if found:
                 workers = (poll.worker,) * poll.most
                 asks.append(Ask(pool, workers, found, self._turns, "remote"))
-            elif not poll.wait:
-                poller.give([])
         return asks
 
     def _remote(self, names: Sequence[str]) -> list[str]:

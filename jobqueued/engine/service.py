@@ -26,6 +26,7 @@ from jobqueued.engine.reaper import Reaper
 from jobqueued.engine.remote import Remote
 from jobqueued.engine.retention import Retention
 from jobqueued.engine.settle import Settler
+from jobqueued.engine.why import Reasons
 from jobqueued.engine.workers import Pool
 from jobqueued.executors.interface import Executor, StopReason
 from jobqueued.model.errors import Conflict, NotFound, StoreError
@@ -67,6 +68,7 @@ class Engine:
         shared.gates = Gates(shared, self.pools, executors)
         shared.breakers = Breakers(shared)
         self.controls = Controls(shared)
+        self.reasons = Reasons(shared, self.controls)
         shared.dispatcher = Dispatcher(shared, self.pools)
         shared.promoter = Promoter(shared)
         shared.keeper = Keeper(shared)

@@ -29,6 +29,26 @@ class KeyQueue(msgspec.Struct, frozen=True):
     ahead: int
 
 
+class Counted(msgspec.Struct, frozen=True):
+    """How many there are, or that there are `more` than that."""
+
+    number: int
+    more: bool = False
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a job stands. Counts end at a bound, which is `Counted.more`."""
+
+    job: Job
+    is_next: bool
+    """Whether those who ask would be given it."""
+    ahead: Counted
+    """How many of its type and priority go before it."""
+    running_ids: tuple[str, ...]
+    """Some of those of its type that run."""
+    key_queue: KeyQueue | None
+
+
 class Ask(msgspec.Struct, frozen=True):
     """A pool's wish for work: its idle workers and the types that have room.
 
@@ -84,6 +104,9 @@ class Counts(Protocol):
 
     def of(self, job_type: str, status: str) -> int:
         """Jobs of one type in one status."""
+
+    def better_than(self, job_type: str, priority: int) -> int:
+        """Pending jobs of one type that have a higher priority."""
 
     @property
     def waiting(self) -> int:
@@ -205,6 +228,12 @@ class Store(Protocol):
 
     async def key_queue(self, job_id: str) -> KeyQueue | None:
         """Whom of its key a pending job waits for; None where it waits for nobody of its key."""
+
+    async def standing(self, job_id: str, asks: Sequence[Ask], now: int) -> Standing | None:
+        """Where a job stands, and whether it would be given to those who ask."""
+
+    async def in_front(self, job_type: str) -> Counted:
+        """How many pending jobs of a type wait for nobody of their key."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Status | None]:
         """End attempts; the status each job has now, None where the lease was lost.

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from jobqueued.api.wire import attempts_json, batch_json, beats_json, job_json, new_batch_json
+from jobqueued.api.wire import attempts_json, batch_json, job_json, new_batch_json
+from jobqueued.api.wire_leases import beats_json
 from jobqueued.model.change import Change
 from jobqueued.model.job import Attempt, Batch, Job, Progress, Status
 from jobqueued.model.submission import BeatAnswer, Submitted

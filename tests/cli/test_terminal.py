@@ -61,6 +61,17 @@ def test_tables_are_never_wider_than_the_terminal(daemon: Serving) -> None:
         assert max(map(len, shown.splitlines())) <= 60
 
 
+def test_reasons_are_wrapped_and_never_cut(daemon: Serving) -> None:
+    daemon.run("pause", "gate", "--note", "the printer " + "burns and " * 10 + "burns")
+    job_id = daemon.submit("gate")
+    for arguments in (["why", job_id], ["why", "--type", "gate"]):
+        shown = on_terminal(daemon, 80, *arguments, NO_COLOR="1")
+        assert max(map(len, shown.splitlines())) <= 80
+        assert shown.count("burns") % 11 == 0 < shown.count("burns")
+    daemon.run("cancel", job_id)
+    daemon.run("resume", "gate")
+
+
 def test_a_list_has_a_note_where_there_is_room_for_it(daemon: Serving) -> None:
     daemon.run("submit", "greet", "--delay", "1h", "--correlation-id", "noted")
     arguments = ["list", "--correlation-id", "noted"]

@@ -257,6 +257,21 @@ def test_only_what_is_used_is_loaded(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", LIGHT], env=environment(tmp_path), check=True)
 
 
+async def test_why_a_job_does_not_run(client: Client, blocking: BlockingClient) -> None:
+    await client.pause("greet", "for a test")
+    job = await client.submit("greet")
+    why = await client.why(job.id)
+    (reason,) = why.reasons
+    assert (reason.code, reason.note, why.estimated_start) == ("type_paused", "for a test", None)
+    assert isinstance(reason.since, datetime)
+    assert blocking.why(job.id) == why
+    whole = await client.why_type("greet")
+    assert [(each.code, each.jobs) for each in whole.backlog] == [("type_paused", 1)]
+    assert blocking.why_type("greet") == whole
+    await client.cancel(job.id)
+    await client.resume("greet")
+
+
 async def test_types_are_paused_and_resumed(client: Client, blocking: BlockingClient) -> None:
     paused = await client.pause("greet", "for a test")
     assert paused.paused is not None

@@ -118,12 +118,19 @@ def claim(tx: Transaction, wishes: Sequence[Wish]) -> list[list[Taken]]:
     chosen: list[Chosen] = []
     ends = []
     for wish in wishes:
-        for ask in wish.asks:
-            now = max(wish.now, tx.latest)
-            chosen += _choose(tx, ask, now, {one.seq for one in chosen})
+        chosen += choose(tx, wish, chosen)
         ends.append(len(chosen))
     taken = _start(tx, chosen) if chosen else []
     return [taken[start:end] for start, end in pairwise([0, *ends])]
+
+
+def choose(tx: Transaction, wish: Wish, before: Sequence[Chosen] = ()) -> list[Chosen]:
+    """The jobs that go next; nothing is written yet."""
+    chosen: list[Chosen] = []
+    now = max(wish.now, tx.latest)
+    for ask in wish.asks:
+        chosen += _choose(tx, ask, now, {one.seq for one in (*before, *chosen)})
+    return chosen
 
 
 def _choose(tx: Transaction, ask: Ask, now: int, taken: Set[int]) -> list[Chosen]:

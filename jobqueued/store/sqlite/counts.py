@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from jobqueued.model.control import OPEN_TO_ALL, Control
-from jobqueued.model.job import WAITING
+from jobqueued.model.job import MAX_PRIORITY, WAITING
 from jobqueued.store.interface import Key
 from jobqueued.store.sqlite.queries import SQL, run_many
 
@@ -71,6 +71,10 @@ class JobCounts:
 
     def of(self, job_type: str, status: str) -> int:
         return self._types.get((job_type, status), 0)
+
+    def better_than(self, job_type: str, priority: int) -> int:
+        better = range(priority + 1, MAX_PRIORITY + 1)
+        return sum(self.lane(job_type, "pending", each) for each in better)
 
     def pending_lanes(self) -> Iterator[tuple[str, int]]:
         """Type and priority of every lane that has pending jobs."""

@@ -26,7 +26,17 @@ from jobqueued.model.job import (
     Status,
 )
 from jobqueued.model.submission import JobPage, JobQuery, Submitted
-from jobqueued.store.interface import Ask, Cleared, Holdings, Key, KeyQueue, Retained, Settlement
+from jobqueued.store.interface import (
+    Ask,
+    Cleared,
+    Counted,
+    Holdings,
+    Key,
+    KeyQueue,
+    Retained,
+    Settlement,
+    Standing,
+)
 from jobqueued.store.sqlite import (
     cancel,
     changes,
@@ -37,6 +47,7 @@ from jobqueued.store.sqlite import (
     keys,
     leases,
     retention,
+    standing,
 )
 from jobqueued.store.sqlite.claims import Wish, claimed
 from jobqueued.store.sqlite.connection import (
@@ -270,6 +281,15 @@ class SqliteStore:
 
     async def key_queue(self, job_id: str) -> KeyQueue | None:
         return await self._read(lambda c: keys.read_key_queue(c, job_id))
+
+    async def standing(self, job_id: str, asks: Sequence[Ask], now: int) -> Standing | None:
+        counts = self.counts.copy()
+        counts.damaged = set(self.writer.thread_counts.damaged)
+        wish = Wish(asks, now)
+        return await self._read(lambda c: standing.read_standing(c, job_id, wish, counts))
+
+    async def in_front(self, job_type: str) -> Counted:
+        return await self._read(lambda c: standing.read_in_front(c, job_type))
 
     async def extend(self, held: Sequence[Lease], expires_at: Sequence[int]) -> list[bool]:
         return await self._write(lambda tx: leases.extend(tx, held, expires_at))
