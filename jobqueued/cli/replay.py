@@ -79,9 +79,8 @@ def _replay_one(
     except Problem as problem:
         if problem.code != "confirm_needed":
             raise
-        if not sys.stdin.isatty():
-            tell("--yes says that it is meant")
-            raise
+    if not sys.stdin.isatty():
+        raise click.ClickException(f"{MARKED} Say so with --yes")
     click.confirm(MARKED, abort=True, err=True)
     return _post(daemon, job_id, payload, note, True)
 

@@ -47,7 +47,8 @@ def types(target: Target, name: str | None, as_json: bool) -> None:
 def pause(target: Target, names: tuple[str, ...], note: str | None, as_json: bool) -> None:
     """Start no more jobs of a type, until it is resumed.
 
-    Jobs that run may finish, new ones are accepted and wait.
+    Jobs that run may finish, new ones are accepted and wait. It holds through
+    restarts of the daemon.
     """
     body = None if note is None else json.dumps({"note": note}).encode()
     _act(target, "pause", names, body, as_json)
