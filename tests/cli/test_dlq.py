@@ -135,6 +135,16 @@ def test_what_is_no_longer_json_can_be_edited_again(daemon: Serving) -> None:
     assert ended(daemon, job_id)["status"] == "completed"
 
 
+def test_what_the_daemon_refuses_can_be_edited_again(daemon: Serving) -> None:
+    job_id = dead(daemon)
+    wrong_type = """grep -q bad "$1" && sed -i 's/"bad"/7/' "$1" || sed -i 's/7/"good"/' "$1\""""
+    vi = editor(daemon.place, wrong_type + '\ntouch -d "+1 minute" "$1"')
+    edit = ("dlq", "replay", job_id, "--edit")
+    code, shown = answering(daemon, "y\n", *edit, EDITOR=vi, VISUAL=vi)
+    assert (code, "payload.to: must be text, not 7" in shown) == (0, True), shown
+    assert ended(daemon, job_id)["status"] == "completed"
+
+
 def test_a_list_shows_why_they_died(daemon: Serving) -> None:
     job_id = dead(daemon, "fail", "{}")
     heading, first, *_ = daemon.run("dlq", "list", "--type", "fail").stdout.splitlines()
