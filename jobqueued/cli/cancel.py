@@ -10,7 +10,7 @@ import click
 
 from jobqueued.cli.act import act
 from jobqueued.cli.bar import open_bar
-from jobqueued.cli.filters import given, with_filters
+from jobqueued.cli.filters import explain_nothing, given, with_filters
 from jobqueued.cli.options import check_ids, json_option, with_target
 from jobqueued.cli.target import Target
 from jobqueued.cli.text import many
@@ -62,6 +62,8 @@ def _cancel_fitting(
     daemon: Daemon, wanted: Document, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
     counted = _ask(daemon, wanted | {"dry_run": True, "limit": 1})
+    if not counted["count"]:
+        explain_nothing(daemon, wanted.get("type"))
     if dry_run:
         fitting = {"count": counted["count"], "more": counted["more"]}
         click.echo(json.dumps(fitting) if as_json else f"{_number(counted)} would be cancelled")

@@ -57,6 +57,8 @@ def export(
             bar.update(number, limit, bar.counted(number, "jobs"))
     if output is not None or sys.stderr.isatty():
         click.echo(f"exported {many(number, 'job')}", err=True)
+    if not number:
+        pages.explain_nothing()
 
 
 @contextmanager

@@ -7,7 +7,10 @@ from typing import Any
 
 import click
 
+from jobqueued.cli.errors import note
 from jobqueued.cli.options import Command
+from jobqueued.client.daemon import Daemon, type_path
+from jobqueued.client.errors import Problem
 
 Filters = dict[str, str | None]
 
@@ -50,3 +53,13 @@ def given(filters: Filters) -> dict[str, str]:
 def query_of(statuses: Iterable[str], filters: Filters) -> list[tuple[str, str]]:
     """The filters as a query string has them."""
     return [*(("status", status) for status in statuses), *given(filters).items()]
+
+
+def explain_nothing(daemon: Daemon, job_type: str | None) -> None:
+    """Where nothing fits: say so if the type is none, as after a slip of the finger."""
+    if job_type is None:
+        return
+    try:
+        daemon.get(type_path(job_type))
+    except Problem as problem:
+        note(problem.detail)

@@ -99,6 +99,7 @@ def _print_table(pages: Pages, layout: Layout) -> None:
             print_table(screen, _table(jobs, widths, headed, layout))
     if widths == (0, 0):
         click.echo(f"no {layout.of}", err=True)
+        pages.explain_nothing()
     elif pages.cursor is not None:
         click.echo("there are more: --all lists them, --limit N some", err=True)
 

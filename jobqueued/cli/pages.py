@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from jobqueued.cli.documents import items, parts, value
+from jobqueued.cli.filters import explain_nothing
 from jobqueued.cli.waiting import ask_patiently
 from jobqueued.client.daemon import Daemon
 
@@ -38,6 +39,10 @@ class Pages:
             yield page
             if self.cursor is None:
                 return
+
+    def explain_nothing(self) -> None:
+        """Where no job came: say so if the type that was asked for is none."""
+        explain_nothing(self._daemon, dict(self._query).get("type"))
 
     def _ask(self) -> list[msgspec.Raw]:
         size = LARGEST_PAGE if self._wanted is None else min(self._wanted, LARGEST_PAGE)

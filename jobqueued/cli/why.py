@@ -88,7 +88,7 @@ def _of_job(why: dict[str, Any]) -> Iterator[str]:
 
 def _prospects(why: dict[str, Any]) -> Iterator[str]:
     now, start, expiry = clock.now(), why["estimated_start"], why["expires_at"]
-    if why["ahead"]:
+    if why["ahead"] and all(reason["code"] != "jobs_ahead" for reason in why["reasons"]):
         yield f"ahead of it: {'more than ' if why['more_ahead'] else ''}{why['ahead']:,}"
     when = "nobody can tell" if start is None else f"{start} ({distance(start, now)})"
     yield f"estimated start: {when}"

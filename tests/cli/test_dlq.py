@@ -155,7 +155,7 @@ def test_a_list_shows_why_they_died(daemon: Serving) -> None:
     assert page["jobs"][0]["id"] == job_id
     shown = on_terminal(daemon, 80, "dlq", "list", NO_COLOR="1")
     assert max(map(len, shown.splitlines())) <= 80
-    assert daemon.run("dlq", "list", "--type", "none").stderr == "no dead jobs\n"
+    assert daemon.run("dlq", "list", "--type", "quiet").stderr == "no dead jobs\n"
 
 
 def test_a_list_that_was_cut_names_options_that_exist(daemon: Serving) -> None:

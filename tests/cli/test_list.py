@@ -100,6 +100,16 @@ def test_an_empty_list_says_so(daemon: Serving) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "no jobs\n")
 
 
+@pytest.mark.parametrize(
+    "arguments", [["list"], ["dlq", "list"], ["cancel", "--dry-run"], ["export"]]
+)
+def test_a_type_that_is_none_is_told(daemon: Serving, arguments: list[str]) -> None:
+    done = daemon.run(*arguments, "--type", "gaet")
+    assert done.returncode == 0
+    told = 'note: there is no job type "gaet" (did you mean "gate"?)'
+    assert done.stderr.splitlines()[-1] == told
+
+
 def test_a_bad_filter_is_refused_by_name(daemon: Serving) -> None:
     done = daemon.run("list", "--created-after", "yesterday")
     assert done.returncode == 1
