@@ -70,7 +70,7 @@ class Client:
         else:
             await self.look(session, self._chance.choice(self._own))
 
-    def new_job(self, kind: str | None = None, **fields: Any) -> Wanted:
+    def new_job(self, kind: str | None = None, /, **fields: Any) -> Wanted:
         """A job that nobody has asked for yet, of any type, with these fields of payload."""
         chance = self._chance
         number = self._next_number()

@@ -94,11 +94,8 @@ def never_early(evidence: Evidence) -> Iterator[str]:
 @rule("no more jobs run at a time than there are workers, and than a type may")
 def within_limits(evidence: Evidence) -> Iterator[str]:
     types = {job.id: job.type for job in evidence.jobs.values()}
-    pools = {
-        job_id: POOLS.get(kind, "default")
-        for job_id, kind in types.items()
-        if kind not in ELSEWHERE
-    }
+    here = {job_id: kind for job_id, kind in types.items() if kind not in ELSEWHERE}
+    pools = {job_id: POOLS.get(kind, "default") for job_id, kind in here.items()}
     yield from beyond(evidence, pools, evidence.workers)
     yield from beyond(evidence, types, evidence.limits)
 
