@@ -55,12 +55,16 @@ async def kill_with_limits(campaign: Campaign) -> None:
 
 
 async def submit_crowd(campaign: Campaign) -> None:
-    """More jobs of every type than it may run at once."""
+    """See to it that of every type more jobs wait than may run, and not many more."""
     client, chance = campaign.client, campaign.chance
-    kinds = [kind for kind, number in CROWD.items() for _ in range(number)]
-    jobs = [client.new_job(kind, seconds=round(chance.uniform(0, 0.1), 3)) for kind in kinds]
     async with talk(campaign.daemon) as session:
-        await client.submit(session, jobs, batch=True)
+        async with session.get("/types") as reply:
+            types = (await reply.json())["types"]
+        waiting = {each["name"]: each["counts"].get("pending", 0) for each in types}
+        kinds = [kind for kind, most in CROWD.items() for _ in range(most - waiting[kind])]
+        jobs = [client.new_job(kind, seconds=round(chance.uniform(0, 0.1), 3)) for kind in kinds]
+        if jobs:
+            await client.submit(session, jobs, batch=True)
 
 
 async def pause_type(campaign: Campaign, kind: str) -> Pause:

@@ -18,7 +18,7 @@ max_running_per_key = 2
 command = ["{python}", "-S", "{root}/tests/fault/handlers/command.py", "{place}"]
 env = { PYTHONPATH = "{root}" }
 result = "stdout"
-breaker = { error_rate = 0.4, window = "10s", min_attempts = 4, probe_every = "300ms" }
+breaker = { error_rate = 0.3, window = "10s", min_attempts = 4, probe_every = "300ms" }
 [types.every]
 python = "tests.fault.handlers.function:perform"
 python_path = ["{root}"]
@@ -36,10 +36,10 @@ rate = "15/s"
 """
 """The last two are held by all that there is."""
 
-TYPES = {"few": 3, "rated": 1, "keyed": 4, "breaking": 1, "every": 3, "away": 3}
+TYPES = {"few": 1, "rated": 1, "keyed": 2, "breaking": 1, "every": 1, "away": 2}
 """How often each is chosen."""
 CROWD = {"few": 8, "rated": 6, "keyed": 24, "breaking": 5, "every": 12, "away": 12}
-"""So many at once are more than may run."""
+"""So many that wait are more than may run."""
 REMOTE = ("away",)
 KEYS = ("north", "south", "east")
 
