@@ -41,7 +41,7 @@ def set_limits(campaign: Campaign) -> None:
 @fault("kill -9 with every limit in force", ends_daemon=True, times=50, prepare=set_limits)
 async def kill_with_limits(campaign: Campaign) -> None:
     """One type is paused, of all others more wait than may run, breakers are open or not."""
-    pause = await pause_type(campaign, campaign.chance.choice(list(TYPES)))
+    pause = await pause_type(campaign, campaign.chance.choice(list(CROWD)))
     await submit_crowd(campaign)
     await campaign.a_while(0.5)
     await look_at_breakers(campaign)

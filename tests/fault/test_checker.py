@@ -356,12 +356,12 @@ def start(evidence: Evidence, kind: str, *seconds: float) -> None:
 
 @breaks(RATE)
 def more_at_once_than_a_burst(evidence: Evidence) -> None:
-    start(evidence, "rated", *[2.0] * 7)
+    start(evidence, "rated", *[2.0] * 3)
 
 
 @breaks(RATE)
 def the_next_too_soon(evidence: Evidence) -> None:
-    start(evidence, "rated", *[2.0] * 6, 2.16)
+    start(evidence, "rated", *[2.0] * 2, 2.49)
 
 
 @breaks("nothing of a paused type starts")
@@ -433,7 +433,7 @@ LIMITS = {sentence for sentence, rule in RULES.items() if rule.__module__.endswi
 
 
 def test_what_keeps_to_the_limits_is_no_violation(evidence: Evidence) -> None:
-    start(evidence, "rated", *[2.0] * 6, 2.167, *[3.2] * 6)
+    start(evidence, "rated", *[2.0] * 2, 2.5, *[3.5] * 2)
     evidence.history.pauses += [
         Pause("rated", at(2.01), at(2.16)),
         Pause("command", at(1), at(1.9)),
