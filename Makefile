@@ -10,6 +10,9 @@ READY := $(VENV)/ready
 LOCK  := requirements/dev.txt
 PIP   := $(PYTHON) -m pip --python $(BIN)/python --disable-pip-version-check
 
+# Who has the environment in their PATH means the Python it is made with, which it replaces.
+export PATH := $(subst $(abspath $(BIN)):,,$(PATH))
+
 # Debian's python3 comes without pip.
 define NEED_PYTHON
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \

@@ -9,7 +9,7 @@ import click
 
 from jobqueued.cli.documents import parts
 from jobqueued.cli.errors import describe
-from jobqueued.cli.list import Layout, print_pages, since
+from jobqueued.cli.list import Layout, print_pages, since, with_extent
 from jobqueued.cli.options import check_ids, json_option, with_target
 from jobqueued.cli.pages import Pages
 from jobqueued.cli.replay import replay
@@ -29,21 +29,20 @@ def _cells(job: dict[str, Any]) -> tuple[str, ...]:
     return plain(job["id"]), str(job["attempt"]), since(job["finished_at"])
 
 
-DEAD = Layout(("ID", "TRIES", "DEAD FOR"), (36, 5, 8), _cells)
+DEAD = Layout("dead jobs", ("ID", "TRIES", "DEAD FOR"), (36, 5, 8), _cells)
 
 
 @dlq.command(name="list")
 @click.option("--type", "kind", metavar="TYPE", help="Only of this type.")
-@click.option("--limit", type=click.IntRange(1), default=50, help="How many (50).")
-@click.option("--cursor", metavar="TEXT", help="Go on where an earlier list ended.")
+@with_extent
 @json_option
 @with_target
 def list_dead(
-    target: Target, kind: str | None, limit: int, cursor: str | None, as_json: bool
+    target: Target, kind: str | None, wanted: int | None, cursor: str | None, as_json: bool
 ) -> None:
     """List dead jobs, newest first, each with its last error."""
     query = [("type", kind)] if kind is not None else []
-    print_pages(Pages(target.daemon(), query, limit, cursor, "/dlq"), DEAD, as_json)
+    print_pages(Pages(target.daemon(), query, wanted, cursor, "/dlq"), DEAD, as_json)
 
 
 @dlq.command()
@@ -65,7 +64,10 @@ def show(target: Target, job_id: str, as_json: bool) -> None:
 @json_option
 @with_target
 def discard(target: Target, ids: tuple[str, ...], note: str, as_json: bool) -> None:
-    """Give dead jobs up; they stay on record for the retention of dead jobs."""
+    """Give dead jobs up for good.
+
+    They stay on record, with the note, as long as `retention.dead` says.
+    """
     daemon, refused = target.daemon(), False
     for job_id in ids:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -27,31 +28,41 @@ SHORTEST_NOTE = len("in 59m 59s")
 class Layout(NamedTuple):
     """The columns before type and note; with fixed widths pages line up below each other."""
 
+    of: str
     headings: tuple[str, ...]
     widths: tuple[int, ...]
     cells: Callable[[dict[str, Any]], tuple[str | Text, ...]]
 
 
+def with_extent(function: Callable[..., None]) -> Callable[..., None]:
+    """How much of a list: `wanted` jobs, None for all, from `cursor` on."""
+
+    @click.option("--limit", type=click.IntRange(1), help="How many (50), unless --all.")
+    @click.option("--cursor", metavar="TEXT", help="Go on where an earlier list ended.")
+    @click.option("--all", "everything", is_flag=True, help="All of them, page by page.")
+    @wraps(function)
+    def command(limit: int | None, everything: bool, **values: Any) -> None:
+        if everything and limit is not None:
+            raise click.UsageError("--all and --limit exclude each other")
+        function(wanted=None if everything else limit or 50, **values)
+
+    return command
+
+
 @click.command(name="list")
 @with_filters(Status)
-@click.option("--limit", type=click.IntRange(1), help="How many (50), unless --all.")
-@click.option("--cursor", metavar="TEXT", help="Go on where an earlier list ended.")
-@click.option("--all", "everything", is_flag=True, help="All of them, page by page.")
+@with_extent
 @json_option
 @with_target
 def list_jobs(
     target: Target,
     statuses: tuple[str, ...],
-    limit: int | None,
+    wanted: int | None,
     cursor: str | None,
-    everything: bool,
     as_json: bool,
     **filters: str | None,
 ) -> None:
     """List jobs, newest first."""
-    if everything and limit is not None:
-        raise click.UsageError("--all and --limit exclude each other")
-    wanted = None if everything else limit or 50
     pages = Pages(target.daemon(), query_of(statuses, filters), wanted, cursor)
     print_pages(pages, JOBS, as_json)
 
@@ -87,7 +98,7 @@ def _print_table(pages: Pages, layout: Layout) -> None:
                 widths = _last_widths(jobs, screen.width, layout)
             print_table(screen, _table(jobs, widths, headed, layout))
     if widths == (0, 0):
-        click.echo("no jobs", err=True)
+        click.echo(f"no {layout.of}", err=True)
     elif pages.cursor is not None:
         click.echo("there are more: --all lists them, --limit N some", err=True)
 
@@ -128,7 +139,7 @@ def _cells(job: dict[str, Any]) -> tuple[str | Text, ...]:
     )
 
 
-JOBS = Layout(("ID", "STATUS", "TRIES", "AGE"), (36, 10, 5, 8), _cells)
+JOBS = Layout("jobs", ("ID", "STATUS", "TRIES", "AGE"), (36, 10, 5, 8), _cells)
 
 
 def since(moment: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from jobqueued.cli.documents import indented, one_line, parts
+from jobqueued.cli.errors import describe
 from jobqueued.cli.errors import note as tell
 from jobqueued.cli.options import json_option, with_target
 from jobqueued.cli.replay_many import Many, pace, replay_many
@@ -59,8 +60,10 @@ def replay(
     if edit and payload is not None:
         raise click.UsageError("--edit and --payload exclude each other")
     daemon = target.daemon()
-    given = _edited(daemon, job_id) if edit else read_payload(payload)
-    answer = _replay_one(daemon, job_id, given, note, yes)
+    if edit:
+        answer = _replay_edited(daemon, job_id, note, yes)
+    else:
+        answer = _replay_one(daemon, job_id, read_payload(payload), note, yes)
     click.echo(answer.body if as_json else f"{job_id} {answer.document()['status']}")
 
 
@@ -79,9 +82,8 @@ def _replay_one(
     except Problem as problem:
         if problem.code != "confirm_needed":
             raise
-        if not sys.stdin.isatty():
-            tell("--yes says that it is meant")
-            raise
+    if not sys.stdin.isatty():
+        raise click.ClickException(f"{MARKED} Say so with --yes")
     click.confirm(MARKED, abort=True, err=True)
     return _post(daemon, job_id, payload, note, True)
 
@@ -96,21 +98,24 @@ def _post(
     return daemon.post(dead_path(job_id, "replay"), body)
 
 
-def _edited(daemon: Daemon, job_id: str) -> bytes:
-    """The payload as it comes out of the editor; every digit that nobody touched stays."""
+def _replay_edited(daemon: Daemon, job_id: str, note: str | None, yes: bool) -> Answer:
+    """Replay it as it comes out of the editor, which opens again when that is refused."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise click.UsageError("--edit needs a terminal; elsewhere give --payload JSON, or -")
     raw = parts(daemon.get(dead_path(job_id)).body)["payload"]
     text = indented(raw) + "\n"
     while True:
-        edited = click.edit(text, extension=".json")
+        text = click.edit(text, extension=".json") or text
         try:
-            payload = read_payload(edited)
+            payload = read_payload(text)
+            if payload and one_line(payload) != one_line(raw):
+                return _replay_one(daemon, job_id, payload, note, yes)
         except click.UsageError as error:
             tell(error.message)
-            click.confirm("edit again?", default=True, abort=True, err=True)
-            text = edited or text
-            continue
-        if payload is None or one_line(payload) == one_line(raw):
+        except Problem as problem:
+            if not problem.errors:
+                raise
+            describe(problem)
+        else:
             raise click.UsageError("the payload is as it was; leave --edit out to replay it so")
-        return payload
+        click.confirm("edit again?", default=True, abort=True, err=True)

@@ -18,18 +18,18 @@ from jobqueued.client.errors import Problem
 
 MOST = 1000
 """Jobs a call may replay."""
-UNITS = {"s": 1, "min": 60, "h": 3600}
+UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86_400}
 
 
 def pace(text: str) -> float:
-    """Jobs per second, from `10/s`, `100/min` or `50/h`."""
+    """Jobs per second, from `10/s`, `100/min`, `50/h` or `5/d`."""
     number, slash, unit = text.partition("/")
     try:
         amount = float(number) / UNITS[unit if slash else "s"]
     except (ValueError, KeyError):
         amount = 0.0
     if not 0 < amount <= 1_000_000:
-        raise click.BadParameter(f"{text!r} is not a rate: write 10/s, 100/min or 50/h")
+        raise click.BadParameter(f"{text!r} is not a rate: write 10/s, 100/min, 50/h or 5/d")
     return amount
 
 

@@ -59,6 +59,13 @@ def table(*headings: str, gap: int = 2) -> Table:
     return empty
 
 
+def table_of_names(*headings: str, gap: int = 2) -> Table:
+    """A table whose first column is of names, which go on below where they leave no room."""
+    drawn = table(*headings, gap=gap)
+    drawn.columns[0].no_wrap, drawn.columns[0].overflow = False, "fold"
+    return drawn
+
+
 def status_text(status: str) -> Text:
     """A status in its colour."""
     return Text(plain(status), style=COLOURS.get(status, ""))

@@ -122,13 +122,13 @@ def kept_jobs(retention: dict[str, Any] | None, moment: int) -> str:
 
 
 def _draw_types(screen: Console, types: dict[str, Any]) -> None:
-    from jobqueued.cli.screen import COLOURS, print_table, table
+    from jobqueued.cli.screen import COLOURS, print_table, table_of_names
 
     if not types:
         return
     counts = {name: each["counts"] for name, each in types.items()}
     shown = [each for each in Status if each in ALWAYS_SHOWN or _any(counts, each)]
-    drawn = table("TYPE", gap=1)
+    drawn = table_of_names("TYPE", gap=1)
     for each in shown:
         drawn.add_column(each.upper(), justify="right", style=COLOURS[each], overflow="fold")
     for name in sorted(counts):
@@ -151,11 +151,11 @@ def _any(counts: dict[str, dict[str, int]], status: Status) -> bool:
 
 
 def _draw_pools(screen: Console, pools: dict[str, dict[str, int]]) -> None:
-    from jobqueued.cli.screen import print_table, table
+    from jobqueued.cli.screen import print_table, table_of_names
 
     if not pools:
         return
-    drawn = table("POOL", "BUSY", "")
+    drawn = table_of_names("POOL", "BUSY", "")
     for name, pool in sorted(pools.items()):
         drawn.add_row(plain(name), *_busy(pool["busy"], pool["workers"]))
     screen.print()

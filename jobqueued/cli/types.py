@@ -47,7 +47,8 @@ def types(target: Target, name: str | None, as_json: bool) -> None:
 def pause(target: Target, names: tuple[str, ...], note: str | None, as_json: bool) -> None:
     """Start no more jobs of a type, until it is resumed.
 
-    Jobs that run may finish, new ones are accepted and wait.
+    Jobs that run may finish, new ones are accepted and wait. It holds through
+    restarts of the daemon.
     """
     body = None if note is None else json.dumps({"note": note}).encode()
     _act(target, "pause", names, body, as_json)
@@ -102,13 +103,13 @@ def _holds(job_type: dict[str, Any], now: int) -> Iterator[str]:
 
 
 def _draw_all(found: list[dict[str, Any]]) -> None:
-    from jobqueued.cli.screen import console, print_table, table
+    from jobqueued.cli.screen import console, print_table, table_of_names
 
     if not found:
         click.echo("no types", err=True)
         return
     screen = console()
-    drawn = table("TYPE", "KIND", "WAITING", "RUNNING", "MOST", "RATE", "P95", "STATE", gap=2)
+    drawn = table_of_names("TYPE", "KIND", "WAITING", "RUNNING", "MOST", "RATE", "P95", "STATE")
     for column in drawn.columns[2:7]:
         column.justify = "right"
     for each in found:

@@ -14,18 +14,27 @@ from jobqueued.cli.text import distance, plain
 from jobqueued.client.daemon import Daemon, job_path, type_path
 
 TO_DO = {
-    "scheduled": "`jobqueued run {id}` runs it now",
-    "retry_backoff": "`jobqueued run {id}` runs it now, `jobqueued logs {id}` shows its output",
-    "disk_full": "make space on the disk of the database",
-    "no_worker": "start a worker, or have the type in the configuration",
-    "type_paused": "`jobqueued resume {type}` starts jobs of this type again",
-    "breaker_open": "see `jobqueued list --type {type} --status dead` for what fails",
-    "type_limit": "`max_running` of the type and `max_share` of its pool say how many may run",
-    "key_limit": "`max_running_per_key` of the type says how many may run",
-    "rate_limited": "`rate` of the type says how often jobs start",
-    "pool_full": "`workers` of the pool says how many may run",
+    "scheduled": ("`jobqueued run {id}` runs it now",),
+    "retry_backoff": (
+        "`jobqueued run {id}` runs it now",
+        "`jobqueued logs {id}` shows its output",
+    ),
+    "disk_full": ("make space on the disk of the database",),
+    "no_worker": (
+        "remote types need a worker, such as `jobqueued work {type} -- COMMAND`;",
+        "others have to be in the configuration",
+    ),
+    "type_paused": ("`jobqueued resume {type}` starts jobs of this type again",),
+    "breaker_open": ("`jobqueued dlq list --type {type}` shows what died of it",),
+    "type_limit": (
+        "`jobqueued list --type {type} --status processing` shows them;",
+        "`max_running` of the type and `max_share` of its pool say how many may run",
+    ),
+    "key_limit": ("`max_running_per_key` of the type says how many may run",),
+    "rate_limited": ("`rate` of the type says how often jobs start",),
+    "pool_full": ("`workers` of the pool says how many may run",),
 }
-"""What an operator can do, by the code of the reason."""
+"""What an operator can do, line by line, by the code of the reason."""
 
 
 @click.command()
@@ -61,12 +70,16 @@ def _print(lines: Iterator[str]) -> None:
         screen.print(plain(line))
 
 
+def _reason(reason: dict[str, Any], job_type: str, job_id: str) -> Iterator[str]:
+    yield f"{reason['code']}: {reason['detail']}"
+    for line in TO_DO.get(reason["code"], ()):
+        yield f"  {line.format(id=job_id, type=job_type)}"
+
+
 def _of_job(why: dict[str, Any]) -> Iterator[str]:
     yield f"{why['status']}, type {why['type']}"
     for reason in why["reasons"]:
-        yield f"{reason['code']}: {reason['detail']}"
-        if reason["code"] in TO_DO:
-            yield f"  {TO_DO[reason['code']].format(id=why['id'], type=why['type'])}"
+        yield from _reason(reason, why["type"], why["id"])
     if not why["reasons"]:
         yield why["detail"]
     if why["status"] in ("scheduled", "pending", "retrying"):
@@ -86,12 +99,12 @@ def _prospects(why: dict[str, Any]) -> Iterator[str]:
 
 def _of_type(why: dict[str, Any]) -> Iterator[str]:
     for reason in why["gates"]:
-        yield f"{reason['code']}: {reason['detail']}"
-        if reason["code"] in TO_DO:
-            yield f"  {TO_DO[reason['code']].format(id='ID', type=why['type'])}"
+        yield from _reason(reason, why["type"], "ID")
     if not why["gates"]:
         yield f"nothing holds type {why['type']}"
+    told = {reason["code"] for reason in why["gates"]}
     for share in why["backlog"]:
-        yield f"{share['jobs']:>9,}  {share['code'] or 'ready'}: {share['detail']}"
+        detail = "" if share["code"] in told else f": {share['detail']}"
+        yield f"{share['jobs']:>9,}  {share['code'] or 'ready'}{detail}"
     if not why["backlog"]:
         yield "no jobs of it wait"

@@ -50,9 +50,8 @@ def _types(config: Config) -> Iterator[Doubt]:
     for name, job_type in config.types.items():
         for keys, problem in _type_problems(job_type):
             yield ("types", name, *keys), problem
-        if (most := _most_of_type(config, job_type)) < (job_type.max_running_per_key or 0):
-            text = f"it is never reached, because at most {most} jobs of the type run at once"
-            yield ("types", name, "max_running_per_key"), text
+        for key, problem in _limit_problems(config, job_type):
+            yield ("types", name, key), problem
 
 
 def _type_problems(job_type: JobType) -> Iterator[Problem]:
@@ -63,8 +62,17 @@ def _type_problems(job_type: JobType) -> Iterator[Problem]:
         yield ("backoff", "base"), f"{base} is more than backoff.max, {most}, which holds"
 
 
-def _most_of_type(config: Config, job_type: JobType) -> float:
-    """How many jobs of a type can run at once, at the most."""
-    is_remote = job_type.handler.kind == "remote"
-    workers = inf if is_remote else config.pools[job_type.pool].workers
-    return min(workers, job_type.max_running or inf)
+def _limit_problems(config: Config, job_type: JobType) -> Iterator[tuple[str, str]]:
+    workers, limit = _workers(config, job_type), job_type.max_running or inf
+    if inf > limit > workers:
+        text = f"it is never reached, because pool {job_type.pool} has {workers} workers"
+        yield "max_running", text
+    if (most := min(workers, limit)) < (job_type.max_running_per_key or 0):
+        text = f"it is never reached, because at most {most} jobs of the type run at once"
+        yield "max_running_per_key", text
+
+
+def _workers(config: Config, job_type: JobType) -> float:
+    """How many workers there are for a type; a pool that is not there is a fault of its own."""
+    pool = config.pools.get(job_type.pool)
+    return inf if job_type.handler.kind == "remote" or pool is None else pool.workers

@@ -68,10 +68,10 @@ class Controls:
         return self._state(name, self._shared.store.counts.by_type().get(name, {}))
 
     async def pause(self, name: str, by: str, note: str | None) -> TypeState:
-        """Start no more jobs of a type; one that is paused already stays so."""
+        """Start no more jobs of a type; one that is paused already stays so, with a newer note."""
         was_paused = self.one(name).control.paused_at is not None
         await self._shared.store.pause(name, by, note, clock.now())
-        if not was_paused:
+        if note or not was_paused:
             log.info("type %s: paused by %s%s", name, by, f": {note}" if note else "")
         return self.one(name)
 

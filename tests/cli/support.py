@@ -36,6 +36,7 @@ breaker = false
 [types.picky]
 command = ["grep", "good"]
 breaker = false
+payload_schema.properties.to.type = "string"
 [types.marked]
 command = ["false"]
 confirm_replay = true

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from jobqueued.cli.replay import MARKED
 from tests.cli.support import PATIENCE, Serving, environment
 from tests.cli.test_terminal import on_terminal
 
@@ -134,6 +135,16 @@ def test_what_is_no_longer_json_can_be_edited_again(daemon: Serving) -> None:
     assert ended(daemon, job_id)["status"] == "completed"
 
 
+def test_what_the_daemon_refuses_can_be_edited_again(daemon: Serving) -> None:
+    job_id = dead(daemon)
+    wrong_type = """grep -q bad "$1" && sed -i 's/"bad"/7/' "$1" || sed -i 's/7/"good"/' "$1\""""
+    vi = editor(daemon.place, wrong_type + '\ntouch -d "+1 minute" "$1"')
+    edit = ("dlq", "replay", job_id, "--edit")
+    code, shown = answering(daemon, "y\n", *edit, EDITOR=vi, VISUAL=vi)
+    assert (code, "payload.to: must be text, not 7" in shown) == (0, True), shown
+    assert ended(daemon, job_id)["status"] == "completed"
+
+
 def test_a_list_shows_why_they_died(daemon: Serving) -> None:
     job_id = dead(daemon, "fail", "{}")
     heading, first, *_ = daemon.run("dlq", "list", "--type", "fail").stdout.splitlines()
@@ -144,7 +155,16 @@ def test_a_list_shows_why_they_died(daemon: Serving) -> None:
     assert page["jobs"][0]["id"] == job_id
     shown = on_terminal(daemon, 80, "dlq", "list", NO_COLOR="1")
     assert max(map(len, shown.splitlines())) <= 80
-    assert daemon.run("dlq", "list", "--type", "none").stderr == "no jobs\n"
+    assert daemon.run("dlq", "list", "--type", "none").stderr == "no dead jobs\n"
+
+
+def test_a_list_that_was_cut_names_options_that_exist(daemon: Serving) -> None:
+    ids = {dead(daemon, "fail", "{}") for _ in range(2)}
+    cut = daemon.run("dlq", "list", "--type", "fail", "--limit", "1")
+    assert cut.stderr == "there are more: --all lists them, --limit N some\n"
+    found = daemon.run("dlq", "list", "--type", "fail", "--all", "--json").stdout
+    assert ids <= {job["id"] for job in json.loads(found)["jobs"]}
+    assert daemon.run("dlq", "list", "--all", "--limit", "1").returncode == 2
 
 
 def test_one_is_shown_with_its_history(daemon: Serving) -> None:
@@ -169,7 +189,7 @@ def test_a_marked_type_is_replayed_on_purpose_only(daemon: Serving) -> None:
     job_id = dead(daemon, "marked", "{}")
     done = daemon.run("dlq", "replay", job_id)
     assert done.returncode == 1
-    assert "--yes" in done.stderr
+    assert done.stderr == f"Error: {MARKED} Say so with --yes\n"
     assert answering(daemon, "n\n", "dlq", "replay", job_id)[0] != 0
     assert daemon.job(job_id)["status"] == "dead"
     assert answering(daemon, "y\n", "dlq", "replay", job_id)[0] == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import pty
 import re
@@ -11,6 +12,9 @@ import subprocess
 import sys
 import termios
 
+from rich.console import Console
+
+from jobqueued.cli.screen import table_of_names
 from tests.cli.bulk_support import write_lines
 from tests.cli.support import PATIENCE, Serving, environment
 
@@ -127,3 +131,16 @@ def test_cancelling_by_filter_asks_first(daemon: Serving) -> None:
 def plain_text(shown: str) -> str:
     """What was shown, without the sequences that move and colour."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+
+
+def test_a_long_name_leaves_room_for_the_other_columns() -> None:
+    name = "a.very.long.name-of-a.type" * 4
+    drawn = table_of_names("TYPE", "WAITING", "STATE")
+    drawn.add_row(name, "12", "paused")
+    screen = Console(width=80, file=io.StringIO())
+    screen.print(drawn)
+    assert isinstance(screen.file, io.StringIO)
+    head, first, *others = screen.file.getvalue().splitlines()
+    assert head.split() == ["TYPE", "WAITING", "STATE"]
+    assert first.split()[1:] == ["12", "paused"]
+    assert "".join(line.split()[0] for line in (first, *others)) == name

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobqueued.config import Config, warnings
+from jobqueued.config import Config, examine_config, warnings
 
 Load = Callable[[str], Config]
 
@@ -43,6 +43,10 @@ MYSELF = pwd.getpwuid(os.geteuid()).pw_name
             OK + "max_running = 2\nmax_running_per_key = 3",
             "types.ok.max_running_per_key: it is never reached, because at most 2 jobs of the type "
             "run at once",
+        ),
+        (
+            OK + "max_running = 11",
+            "types.ok.max_running: it is never reached, because pool default has 10 workers",
         ),
         (
             OK + "backoff.base = '2h'",
@@ -88,6 +92,17 @@ MYSELF = pwd.getpwuid(os.geteuid()).pw_name
 )
 def test_a_warning(load: Load, text: str, warning: str) -> None:
     assert warnings(load(text)) == [warning]
+
+
+def test_faults_and_warnings_are_told_together(tmp_path: Path) -> None:
+    file = tmp_path / "jobqueued.toml"
+    other = "[types.b]\ncommand = ['sh']\nmax_running = 11\n"
+    file.write_text(f"{OK}pool = 'heavy'\nmax_running_per_key = 3\n{other}")
+    found = examine_config(file, {"STATE_DIRECTORY": "/state"})
+    assert [line.partition(": ")[2] for line in found.faults] == [
+        'types.ok.pool: there is no pool "heavy": configured are "default"'
+    ]
+    assert "types.b.max_running: it is never reached" in found.warnings[0]
 
 
 def test_nothing_to_warn_about(load: Load) -> None:

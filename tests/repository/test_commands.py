@@ -51,6 +51,17 @@ def test_every_target_has_a_line_of_help() -> None:
     assert sorted(shown) == sorted(declared[1].split())
 
 
+def test_the_environment_is_not_made_with_its_own_python(tmp_path: Path) -> None:
+    """The README puts it into PATH; when it is made anew, that Python goes first."""
+    venv.create(tmp_path, with_pip=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+        assert shutil.which("python3") == str(tmp_path / "bin" / "python3")
+        done = make("--eval=where: ; @command -v $(PYTHON)", "where", f"VENV={tmp_path}")
+    assert done.returncode == 0
+    assert not done.stdout.startswith(str(tmp_path)), done.stdout
+
+
 @pytest.mark.parametrize("target", ["check", "lock"])
 def test_a_python_without_pip_is_told_before_anything_is_done(tmp_path: Path, target: str) -> None:
     bare = tmp_path / "bare"

@@ -46,11 +46,11 @@ async def test_a_paused_type_is_not_claimed_until_it_is_resumed(store: Store) ->
     assert [job.type for job in await take(store, "mail", "image", workers=5)] == ["mail"]
 
 
-async def test_the_first_pause_stays(store: Store) -> None:
+async def test_the_first_pause_stays_with_the_newest_note(store: Store) -> None:
     await store.pause("mail", "user ada", "first", NOW)
     await store.pause("mail", "user bob", "second", NOW + SECOND)
     assert store.controls["mail"] == Control(
-        paused_at=NOW, paused_by="user ada", paused_note="first"
+        paused_at=NOW, paused_by="user bob", paused_note="second"
     )
     await store.resume("mail")
     await store.resume("mail")

@@ -24,9 +24,11 @@ def charge(tx: Transaction, rooms: Mapping[str, Room], jobs: Mapping[str, int], 
 
 
 def pause(tx: Transaction, job_type: str, by: str, note: str | None, now: int) -> None:
-    """Start no more jobs of a type; a pause that holds already stays as it is."""
+    """Start no more jobs of a type; a pause that holds already stays, with a newer note."""
     if tx.control(job_type).paused_at is None:
         _change(tx, job_type, paused_at=now, paused_by=by, paused_note=note)
+    elif note is not None:
+        _change(tx, job_type, paused_by=by, paused_note=note)
 
 
 def resume(tx: Transaction, job_type: str) -> None:
