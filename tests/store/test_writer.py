@@ -317,7 +317,7 @@ async def test_a_bug_in_one_write_is_its_callers_alone(sqlite: SqliteStore) -> N
 async def test_a_file_that_is_held_after_a_bad_write_is_waited_for_once(
     sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As each write of a group is tried alone, they do not wait for the file one after the other."""
+    """Where each write of a group is tried alone, not all of them wait for it in turn."""
     tried: list[int] = []
     transact = sqlite.writer._transact
 
