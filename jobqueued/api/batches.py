@@ -15,7 +15,7 @@ from jobqueued.api.wire import batch_json, checked_batch_json, new_batch_json
 async def submit_batch(call: Call) -> web.StreamResponse:
     """Store all jobs of a batch, or none; or only check them."""
     body = await call.body()
-    jobs, pace = parse_batch(body, header_keys(call), call.engine.config, clock.now())
+    jobs, pace = await parse_batch(body, header_keys(call), call.engine.config, clock.now())
     if call.query.get("dry_run"):
         return Answer(200, checked_batch_json(len(jobs)))
     batch_id, submitted = await call.engine.submit_batch(jobs, pace)

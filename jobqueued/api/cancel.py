@@ -49,7 +49,7 @@ def _cursor(raw: Raw) -> str:
 CANCEL = Fields(
     {
         "status": field(
-            Annotated[list[_Cancellable], Meta(min_length=1)],
+            Annotated[list[_Cancellable], Meta(min_length=1, max_length=len(CANCELLABLE))],
             f"must be a list of some of {', '.join(sorted(CANCELLABLE))}",
             "Only jobs in these states; left out, all that wait and none that run",
         ),

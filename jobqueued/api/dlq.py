@@ -11,6 +11,7 @@ from jobqueued import clock
 from jobqueued.api.answers import Answer
 from jobqueued.api.calls import Call
 from jobqueued.api.fields import (
+    NOTE,
     Faults,
     Fields,
     field,
@@ -26,17 +27,10 @@ from jobqueued.api.queries import dead_query
 from jobqueued.api.submissions import BATCH, SUBMISSION
 from jobqueued.api.wire import dead_json, job_json, page_json, replayed_json
 from jobqueued.engine.dead import MOST_REPLAYED
-from jobqueued.model.change import MAX_NOTE, Act, BulkReplay
+from jobqueued.model.change import Act, BulkReplay
 from jobqueued.model.ids import place_of
 from jobqueued.model.job import Status
 
-NOTE = (
-    Annotated[
-        str,
-        Meta(max_length=MAX_NOTE, pattern=r"^(?=\s*\S)[^\x00-\x1f\x7f-\x9f]*(?![\s\S])"),
-    ],
-    f"must be text on one line, at most {MAX_NOTE} characters",
-)
 CONFIRM = field(
     bool, "must be true or false", "Needed for types with confirm_replay", default=False
 )

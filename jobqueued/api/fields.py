@@ -11,6 +11,7 @@ from msgspec import Meta, Raw
 
 from jobqueued.api.errors import FieldFault, Problem
 from jobqueued.config.faults import did_you_mean, quoted
+from jobqueued.model.change import MAX_NOTE
 from jobqueued.model.job import MAX_LABEL
 
 MAX_FAULTS = 1000
@@ -33,6 +34,14 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 LABEL_TEXT = f"must be text of 1 to {MAX_LABEL} characters without control characters"
 MOMENT_TEXT = 'must be a time as in RFC 3339, with its offset: "2026-01-31T12:00:00Z"'
+
+NOTE = (
+    Annotated[
+        str,
+        Meta(max_length=MAX_NOTE, pattern=r"^(?=\s*\S)[^\x00-\x1f\x7f-\x9f]*(?![\s\S])"),
+    ],
+    f"must be text on one line, at most {MAX_NOTE} characters",
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Any
 
 import msgspec
@@ -26,9 +27,13 @@ from jobqueued.api.fields import (
     verbatim,
 )
 from jobqueued.api.payloads import DEFAULT_PAYLOAD, check_payload, is_plain_payload
+from jobqueued.clock import monotonic
 from jobqueued.config import Config
 from jobqueued.model.job import MAX_PRIORITY, MAX_RETRIES
 from jobqueued.model.submission import Submission
+
+_LONGEST_SECONDS = 0.02
+"""How long the jobs of a batch are read without a break."""
 
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST_TIME_SECONDS)]
 SomeSeconds = Annotated[float, Meta(gt=0, le=LONGEST_TIME_SECONDS)]
@@ -109,7 +114,7 @@ def _plain_submission(body: bytes, config: Config) -> Submission | None:
     )  # fmt: skip
 
 
-def parse_batch(
+async def parse_batch(
     body: bytes, header_key: list[str], config: Config, now: int
 ) -> tuple[list[Submission], float | None]:
     """Many jobs and their pace."""
@@ -117,7 +122,7 @@ def parse_batch(
     values = read_fields(read_object(body), BATCH, faults)
     if header_key:
         faults.add("Idempotency-Key", "means one job: give each job its own idempotency_key")
-    jobs = _read_jobs(values, config, now, faults)
+    jobs = await _read_jobs(values, config, now, faults)
     pace: float | None = values.get("pace_per_second")
     if pace is not None and len(jobs) / pace > LONGEST_TIME_SECONDS:
         faults.add("pace_per_second", "would spread these jobs over more than ten years")
@@ -125,13 +130,19 @@ def parse_batch(
     return [_submission(job) for job in jobs], pace
 
 
-def _read_jobs(
+async def _read_jobs(
     values: dict[str, Any], config: Config, now: int, faults: Faults
 ) -> list[dict[str, Any]]:
     if "jobs" not in values:
         return []
-    entries = read_list(Raw(values["jobs"]), config.queue.max_batch, "jobs", faults)
-    return [_read_job(entry, config, now, faults, where) for where, entry in entries]
+    jobs, began = [], monotonic()
+    for where, entry in read_list(Raw(values["jobs"]), config.queue.max_batch, "jobs", faults):
+        jobs.append(_read_job(entry, config, now, faults, where))
+        if monotonic() - began > _LONGEST_SECONDS:
+            # Payloads may take their time; in between it is everybody else's turn.
+            await asyncio.sleep(0)
+            began = monotonic()
+    return jobs
 
 
 def _read_job(

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from aiohttp import web
-from msgspec import Meta
 
 from jobqueued.api.answers import Answer
 from jobqueued.api.calls import Call
-from jobqueued.api.fields import Fields, field
+from jobqueued.api.fields import NOTE, Fields, field
 from jobqueued.api.peer import peer_of
 from jobqueued.api.wire_types import type_json, types_json
 
-LONGEST_NOTE = 1000
-
-PAUSE = Fields(
-    {
-        "note": field(
-            Annotated[str, Meta(max_length=LONGEST_NOTE)],
-            f"must be text of at most {LONGEST_NOTE} characters",
-            "Why; shown to whoever asks what holds the type",
-        )
-    }
-)
+PAUSE = Fields({"note": field(*NOTE, "Why; shown to whoever asks what holds the type")})
 
 
 async def list_types(call: Call) -> web.StreamResponse:

@@ -116,7 +116,7 @@ class _Search:
         place, node, value, keys = step
         before = len(self._found)
         if isinstance(node, dict) and depth < DEEPEST:
-            for below, message in _own_faults(node, value):
+            for below, message in self._own_faults(place, node, value):
                 self._note((*keys, *below), message)
             for inner in self._below(step):
                 if self._is_full:
@@ -145,6 +145,16 @@ class _Search:
         rules = [key for key in _UNEXPLAINED if isinstance(node, dict) and key in node]
         rule = f"the rule {quoted(rules[0])}" if rules else "a rule"
         return f"breaks {rule} at {quoted(pointer(place), 200)} in the schema of its type"
+
+    def _own_faults(
+        self, place: Keys, node: dict[str, Any], value: object
+    ) -> Iterator[tuple[Keys, str]]:
+        """What the schema says of the value itself, and not of what is in it."""
+        for key in [key for key in node if key in _OWN]:
+            if not self._schema.rule_accepts(place, {key: node[key]}, value):
+                yield (), _words(key, node[key], value)
+        if isinstance(value, dict):
+            yield from (((name,), "is required") for name in _missing(node, value))
 
     def _below(self, step: Step) -> Iterator[Step]:
         place, node, value, keys = step
@@ -240,19 +250,11 @@ class _Search:
         return all(fits(one, value) for one in telling)
 
 
-def _own_faults(node: dict[str, Any], value: object) -> Iterator[tuple[Keys, str]]:
-    """What the schema says of the value itself, and not of what is in it."""
-    own = {key: argument for key, argument in node.items() if key in _OWN}
-    for key in own:
-        if not fits({key: own[key]}, value):
-            yield (), _words(key, own[key], value)
-    if isinstance(value, dict):
-        needed = list(node.get("required", []))
-        for name, others in node.get("dependentRequired", {}).items():
-            needed += others if name in value else []
-        for name in needed:
-            if name not in value:
-                yield (name,), "is required"
+def _missing(node: dict[str, Any], value: dict[str, Any]) -> Iterator[str]:
+    needed = list(node.get("required", []))
+    for name, others in node.get("dependentRequired", {}).items():
+        needed += others if name in value else []
+    yield from (name for name in needed if name not in value)
 
 
 def _words(key: str, argument: Any, value: object) -> str:

@@ -40,6 +40,8 @@ _UNREADABLE = (
     "cannot be checked against the schema of its type: it holds half a character (a lone \\ud800"
     " to \\udfff) or a number of thousands of digits"
 )
+_BITS = 64
+"""Of a whole number; a longer one takes as long as several."""
 _DATA = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are no schemas."""
 _INSTEAD = {
@@ -87,11 +89,18 @@ class Schema:
 
     def part_accepts(self, keys: Keys, value: object) -> bool:
         """The same for the part of the schema that these keys lead to."""
+        return self._part(keys, {"$ref": _BASE + pointer(keys)}, self._registry).is_valid(value)
+
+    def rule_accepts(self, keys: Keys, rule: dict[str, Any], value: object) -> bool:
+        """The same for one rule of that part, without references."""
+        return self._part((-1, *keys, *rule), rule, None).is_valid(value)
+
+    def _part(self, keys: Keys, part: dict[str, Any], registry: Registry | None) -> Validator:
         if keys not in self._parts:
             if len(self._parts) >= MOST_PARTS:
                 self._parts.clear()
-            self._parts[keys] = _compiled({"$ref": _BASE + pointer(keys)}, self._registry)
-        return self._parts[keys].is_valid(value)
+            self._parts[keys] = _compiled(part, registry)
+        return self._parts[keys]
 
 
 @lru_cache(maxsize=1000)
@@ -112,8 +121,8 @@ def is_too_much(schema: Schema, payload: bytes, value: object) -> bool:
     """Whether to hold the one against the other would take too long."""
     most = MOST_WORK // schema.looks
     # Commas within texts count here, which is quick.
-    about = payload.count(b",") + payload.count(b"[") + payload.count(b"{")
-    return about >= most and _count(value) > most
+    about = payload.count(b",") + payload.count(b"[") + payload.count(b"{") + len(payload) // 4
+    return about >= most and _weight(value) > most
 
 
 def check_schema(text: str) -> None:
@@ -251,12 +260,15 @@ def _grammar() -> Validator:
     return _compiled({"$ref": DIALECT})
 
 
-def _count(value: object) -> int:
+def _weight(value: object) -> int:
+    """How many values there are; a number of many digits counts as many."""
     number, waiting = 0, [value]
     while waiting:
         one = waiting.pop()
         number += 1
-        if isinstance(one, dict):
+        if isinstance(one, int):
+            number += one.bit_length() // _BITS
+        elif isinstance(one, dict):
             waiting += one.values()
         elif isinstance(one, list):
             waiting += one

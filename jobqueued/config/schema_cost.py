@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -14,7 +15,12 @@ EITHER = ("items", "additionalProperties")
 EVERY = ("contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties")
 EVERY_TABLES = ("patternProperties",)
 REFERENCES = ("$ref", "$dynamicRef")
+NUMERIC = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
+FRACTION = 20
+"""Looks that take as long as comparing with one number that has a fraction."""
+NUMBER = 10
+"""The same of a whole number with one that has a fraction."""
 MOST_REFERENCES = 1000
 """Places in one schema that references may lead to."""
 
@@ -163,7 +169,19 @@ class _Weigher:
 def _comparisons(node: dict[str, Any]) -> int:
     """Texts are looked up, everything else is compared one by one."""
     choices = node.get("enum", [])
-    return 0 if all(isinstance(choice, str) for choice in choices) else len(choices)
+    only_texts = all(isinstance(choice, str) for choice in choices)
+    found = 0 if only_texts else sum(map(_comparison, choices))
+    bounds = sum(max(NUMBER, _comparison(node[key])) for key in NUMERIC if key in node)
+    return found + bounds + _comparison(node.get("const")) - 1
+
+
+def _comparison(value: Any) -> int:
+    """How many looks it is worth to compare with a value of the schema."""
+    if isinstance(value, Decimal):
+        return FRACTION
+    if isinstance(value, dict):
+        return 1 + sum(map(_comparison, value.values()))
+    return 1 + sum(map(_comparison, value)) if isinstance(value, list) else 1
 
 
 def _either(node: Any) -> Iterator[Any]:

@@ -156,8 +156,10 @@ def _pause(name: str, control: Control) -> Iterator[Gate]:
 
 
 def _breaker(job_type: JobType, control: Control, running: int, now: int) -> Iterator[Gate]:
-    is_open = control.breaker_since is not None and job_type.breaker is not None
-    if is_open and (running > 0 or control.probe_at > now):
+    breaker = job_type.breaker
+    if control.breaker_since is None or breaker is None:
+        return
+    if running > 0 or not control.is_probe_due(breaker.probe_every, now):
         yield Gate(
             code="breaker_open", type=job_type.name, since=control.breaker_since,
             until=None if running > 0 else control.probe_at, running=running,

@@ -47,8 +47,9 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
         if self.paused_at is not None:
             return 0
         left = room.most - running
-        if self.is_open(room):
-            left = min(left, 0 if running or self.probe_at > now else 1)
+        if self.breaker_since is not None and room.probe_every is not None:
+            is_due = self.is_probe_due(room.probe_every, now)
+            left = min(left, 1 if is_due and not running else 0)
         if room.rate is not None:
             left = min(left, room.rate.tokens(self.spent_until, now))
         return max(0, left)
@@ -64,9 +65,13 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
             return self
         return msgspec.structs.replace(self, spent_until=spent, breaker_probe_at=probe)
 
-    def is_open(self, room: Room) -> bool:
-        """Whether the breaker lets through no more than a probe."""
-        return self.breaker_since is not None and room.probe_every is not None
+    def is_probe_due(self, probe_every: int, now: int) -> bool:
+        """Whether an open breaker lets a probe through.
+
+        One that is further off than the next may be was meant for a clock that was set back since,
+        or for a longer `probe_every`.
+        """
+        return not now < self.probe_at <= now + probe_every
 
     @property
     def probe_at(self) -> int:

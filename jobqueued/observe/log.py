@@ -14,6 +14,12 @@ CLOSE_SECONDS = 2.0
 _PRIORITIES = {logging.CRITICAL: 2, logging.ERROR: 3, logging.WARNING: 4, logging.INFO: 6}
 
 
+_VISIBLE = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"
+}
+"""What handlers say may hold characters that steer a terminal."""
+
+
 class _JournalFormatter(logging.Formatter):
     """One line an event with the journal's priority in front; the journal adds the time."""
 
@@ -35,7 +41,7 @@ class QueuedHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queue a line; one that finds no room is counted, and the count is told later."""
-        text = self.format(record)
+        text = self.format(record).translate(_VISIBLE)
         if self._left_out:
             text = f"{text} ({self._left_out} lines before this one were left out)"
         try:

@@ -81,6 +81,7 @@ def test_running_jobs_are_stopped_when_asked_for(daemon: Daemon) -> None:
         ({"status": []}, ["status"]),
         ({"status": "pending"}, ["status"]),
         ({"status": ["completed"]}, ["status"]),
+        ({"status": ["pending"] * 5}, ["status"]),
         ({"type": 5, "key": ""}, ["type", "key"]),
         ({"type": "echo", "limit": 501}, ["limit"]),
         ({"type": "echo", "limit": 0}, ["limit"]),

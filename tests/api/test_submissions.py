@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from jobqueued.api import submissions
 from jobqueued.api.errors import Problem
 from jobqueued.api.fields import LONGEST_TIME_SECONDS, MAX_FAULTS
 from jobqueued.api.payloads import MAX_DEPTH
@@ -157,7 +159,9 @@ def _job_or_problem(config: Config, body: bytes) -> None:
 
 def _problem_or_none(parser: Parser, config: Config, body: bytes) -> Problem | None:
     try:
-        parser(body, [], config, NOW)
+        found = parser(body, [], config, NOW)
+        if isinstance(found, Coroutine):
+            asyncio.run(found)
     except Problem as error:
         return error
     return None
@@ -294,13 +298,13 @@ def test_a_bad_header_key_is_refused(config: Config, header: str) -> None:
 
 def batch_problem(config: Config, body: object, *header: str) -> Problem:
     with pytest.raises(Problem) as caught:
-        parse_batch(msgspec.json.encode(body), list(header), config, NOW)
+        asyncio.run(parse_batch(msgspec.json.encode(body), list(header), config, NOW))
     return caught.value
 
 
 def test_a_batch_keeps_its_order_and_pace(config: Config) -> None:
     body = {"jobs": [{"type": "echo", "payload": n} for n in range(5)], "pace_per_second": 0.5}
-    jobs, pace = parse_batch(msgspec.json.encode(body), [], config, NOW)
+    jobs, pace = asyncio.run(parse_batch(msgspec.json.encode(body), [], config, NOW))
     assert ([job.payload for job in jobs], pace) == ([b"0", b"1", b"2", b"3", b"4"], 0.5)
 
 
@@ -347,3 +351,23 @@ def test_no_depth_of_nesting_is_more_than_a_refusal(config: Config, depth: int) 
     _job_or_problem(config, b'{"jobs":[{"type":"echo","payload":' + nested + b"}]}")
     _job_or_problem(config, b'{"jobs":' + nested + b"}")
     _job_or_problem(config, b'{"type":"echo","priority":' + nested + b"}")
+
+
+async def test_a_batch_that_takes_long_to_read_leaves_room_for_others(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(submissions, "_LONGEST_SECONDS", -1.0)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    waiting = asyncio.create_task(others())
+    body = {"jobs": [{"type": "echo"}] * 5}
+    jobs, _ = await parse_batch(msgspec.json.encode(body), [], config, NOW)
+    waiting.cancel()
+    assert len(jobs) == 5
+    assert turns >= 4

@@ -68,3 +68,11 @@ def test_a_bad_pause_changes_nothing(daemon: Daemon, body: object, field: str) -
     reply = daemon.post("/types/echo/pause", body)
     assert (reply.status, reply.fields) == (400, [field])
     assert daemon.get("/types/echo")["paused"] is None
+
+
+@pytest.mark.parametrize("note", ["two\nlines", "\u001b[2J", " ", "", "x" * 1001, 5])
+def test_the_note_of_a_pause_is_a_line_of_text(daemon: Daemon, note: object) -> None:
+    reply = daemon.post("/types/again/pause", {"note": note})
+    assert reply.status == 400
+    assert [fault["field"] for fault in reply.document["errors"]] == ["note"]
+    assert daemon.get("/types/again")["paused"] is None

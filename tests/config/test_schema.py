@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobqueued.config import Config, examine_config, load_config
-from jobqueued.config.schema import LARGEST, BadSchema, check_schema
+from jobqueued.config.schema import LARGEST, BadSchema, Schema, check_schema
 from jobqueued.config.schema_cost import looks_at_one_value
 
 Load = Callable[[str], Config]
@@ -176,6 +176,10 @@ def test_a_schema_may_not_grow_without_bounds_when_it_is_followed() -> None:
     assert "too many references" in faults_of(endless)[0][1]
 
 
+def value_of(text: str) -> dict[str, Any]:
+    return Schema(text).root
+
+
 @pytest.mark.parametrize(
     ("schema", "looks"),
     [
@@ -183,6 +187,9 @@ def test_a_schema_may_not_grow_without_bounds_when_it_is_followed() -> None:
         ({"type": "object", "properties": {"a": {}, "b": {"enum": [1, 2]}}}, 3),
         ({"enum": ["a", "b", "c"]}, 1),
         ({"enum": [1, 2, 3]}, 4),
+        ({"enum": ["a", 0.5, [1, {"b": 0.5}]]}, 1 + 1 + 20 + 1 + 1 + 1 + 20),
+        ({"minimum": 1, "multipleOf": 0.5}, 1 + 10 + 20),
+        ({"const": [1, 2]}, 3),
         ({"anyOf": [{}, {}, {"not": {}}]}, 5),
         ({"items": {"anyOf": [{}, {}]}}, 3),
         ({"patternProperties": {"a": {}, "b": {}}, "properties": {"c": {}}}, 3),
@@ -193,4 +200,4 @@ def test_a_schema_may_not_grow_without_bounds_when_it_is_followed() -> None:
     ],
 )
 def test_how_often_one_value_is_looked_at(schema: dict[str, Any], looks: int) -> None:
-    assert looks_at_one_value(schema) == looks
+    assert looks_at_one_value(value_of(json.dumps(schema))) == looks

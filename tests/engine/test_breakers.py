@@ -236,3 +236,29 @@ async def test_a_reload_keeps_an_open_breaker_open(engine: Engine, hand_clock: H
     assert state(engine) == "probing"
     assert engine.shared.gates.control("quick").breaker_probe_at == hand_clock.now + SECOND
     engine.shared.running.remove(running)
+
+
+async def test_a_clock_that_ran_ahead_for_a_while_puts_off_no_probe(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    with_breaker(engine, BREAKER)
+    await end_some(engine, 4)
+    hand_clock.set(24 * 3600 * SECOND)
+    await submit(engine, max_retries=0)
+    probe = await take(engine)
+    assert probe is not None
+    await settle(engine, probe, OutcomeKind.FAILED)
+    hand_clock.set(-24 * 3600 * SECOND)
+    await submit(engine)
+    assert await take(engine) is not None
+
+
+async def test_a_reload_that_tries_more_often_does_so_from_now_on(
+    engine: Engine, hand_clock: HandClock
+) -> None:
+    with_breaker(engine, msgspec.structs.replace(BREAKER, probe_every=24 * 3600 * SECOND))
+    await end_some(engine, 4)
+    hand_clock.advance(SECOND)
+    with_breaker(engine, BREAKER)
+    await submit(engine)
+    assert await take(engine) is not None

@@ -46,6 +46,8 @@ class Campaign:
         """For jobs that a fault needs."""
         self._worker_count = workers
         self.workers: list[Companion] = []
+        self.remote_types = ["remote"]
+        """What they work on."""
         self.receiver: Companion | None = None
 
     async def __aenter__(self) -> Campaign:
@@ -71,7 +73,8 @@ class Campaign:
         """The daemon, what is beside it, and the load; returns when jobs are taken."""
         self.receiver = Companion(self.daemon, "receiver", str(self.daemon.port))
         url = f"unix:{self.daemon.socket_path}"
-        self.workers = [Companion(self.daemon, "worker", url) for _ in range(self._worker_count)]
+        about = (url, *self.remote_types)
+        self.workers = [Companion(self.daemon, "worker", *about) for _ in range(self._worker_count)]
         self.daemon.launch()
         await self.daemon.ready()
         await self.receiver_listens()

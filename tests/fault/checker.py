@@ -13,7 +13,7 @@ from tests.fault.rules.executions import done_more_than_once
 from tests.fault.rules.registry import RULES
 from tests.fault.rules.submissions import LOST
 
-for _name in ("submissions", "attempts", "executions", "files"):
+for _name in ("submissions", "attempts", "executions", "limits", "files"):
     import_module(f"tests.fault.rules.{_name}")
 
 

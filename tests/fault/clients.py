@@ -20,6 +20,7 @@ from tests.fault.history import (
     Submission,
     Wanted,
 )
+from tests.fault.limits import KEYS, MOST_OF_KEY
 
 TYPES = {"command": 3, "single": 1, "function": 4, "webhook": 4, "remote": 4}
 """How often each is chosen."""
@@ -30,7 +31,15 @@ NO_ANSWER = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 class Client:
     """One client: makes calls one after the other, and remembers what it asked for."""
 
-    def __init__(self, name: str, daemon: FaultDaemon, seed: str, pause: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        daemon: FaultDaemon,
+        seed: str,
+        pause: float,
+        kinds: Mapping[str, int] = TYPES,
+    ) -> None:
+        self._kinds = kinds
         self._name = name
         self._daemon = daemon
         self._history: History = daemon.history
@@ -61,12 +70,17 @@ class Client:
         else:
             await self.look(session, self._chance.choice(self._own))
 
-    def new_job(self, **fields: Any) -> Wanted:
-        """A job that nobody has asked for yet."""
+    def new_job(self, kind: str | None = None, /, **fields: Any) -> Wanted:
+        """A job that nobody has asked for yet, of any type, with these fields of payload."""
         chance = self._chance
         number = self._next_number()
-        (kind,) = chance.choices(list(TYPES), list(TYPES.values()))
+        if kind is None:
+            (kind,) = chance.choices(list(self._kinds), list(self._kinds.values()))
         wanted = Wanted(number, kind, self._payload(number) | fields)
+        if kind in MOST_OF_KEY and chance.random() < 0.8:
+            wanted.line = chance.choice(KEYS)
+        if kind == "breaking" and chance.random() < 0.4:
+            wanted.payload["failures"] = chance.choice([1, 2])
         if chance.random() < 0.5:
             wanted.key = f"key-{number}"
             self._keyed.append(wanted)
@@ -180,7 +194,8 @@ class Clients:
 
     def __init__(self, daemon: FaultDaemon, seed: str, number: int, pause: float) -> None:
         self._stop = asyncio.Event()
-        self._clients = [Client(str(one), daemon, seed, pause) for one in range(number)]
+        self.kinds = dict(TYPES)
+        self._clients = [Client(str(one), daemon, seed, pause, self.kinds) for one in range(number)]
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:

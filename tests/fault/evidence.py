@@ -16,14 +16,17 @@ from typing import Any
 from tests.fault.daemon import LIMITS, WORKERS
 from tests.fault.executions import Execution, read_executions
 from tests.fault.history import History, Injected
+from tests.fault.limits import MOST, REMOTE
 
 TOLERANCE = 0.05
 """Seconds; two processes note one event on their own clocks, one of them in milliseconds."""
+ELSEWHERE = ("remote", *REMOTE)
+"""Types that remote workers run."""
 
 JOBS = """
 SELECT id, type, status, priority, attempt, failures, losses, max_retries, created_at, run_at,
        started_at, finished_at, expires_at, idempotency_key AS key, batch_id, cancel_requested,
-       payload, checksum, result
+       payload, checksum, result, jobs.key AS line
 FROM jobs LEFT JOIN payloads USING (seq) LEFT JOIN results USING (seq)
 """
 ATTEMPTS = """
@@ -82,6 +85,8 @@ class StoredJob:
     attempts: list[Attempt] = field(default_factory=list)
     replays: list[int] = field(default_factory=list)
     """Of each how many attempts there were by then."""
+    line: str | None = None
+    """Its `key`, of which only so many may run."""
 
     @property
     def lives(self) -> list[list[Attempt]]:
@@ -123,7 +128,7 @@ class Evidence:
     executions: list[Execution]
     database: Database
     workers: Mapping[str, int] = field(default_factory=lambda: WORKERS)
-    limits: Mapping[str, int] = field(default_factory=lambda: LIMITS)
+    limits: Mapping[str, int] = field(default_factory=lambda: LIMITS | MOST)
     log: str = ""
     """Of the daemon."""
 

@@ -15,6 +15,7 @@ Run = Callable[[Path, int], Awaitable[Row]]
 
 MODULES: tuple[str, ...] = (
     "kills",
+    "limited",
     "points",
     "disks",
     "clocks",

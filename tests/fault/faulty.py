@@ -31,7 +31,8 @@ from jobqueued.cli.main import main
 from jobqueued.engine.attempt import Attempts
 from jobqueued.executors.launcher_link import LauncherLink
 from jobqueued.model.job import Job, Lease
-from jobqueued.store.sqlite import leases, store, writer
+from jobqueued.model.rate import Rate
+from jobqueued.store.sqlite import claims, leases, store, writer
 from jobqueued.store.sqlite.counts import Transaction
 from jobqueued.store.sqlite.queries import SQL
 
@@ -44,6 +45,7 @@ MORE = (
     "DROP TABLE extra;\n"
 )
 """A migration that changes nothing in the end."""
+ROOM = 100
 STAGES = ("refuse", "hold", "drain", "terminate", "kill", "flush", "close", "end")
 
 Wrapper = Callable[[Any], Any]
@@ -240,9 +242,17 @@ def current_lease(execute: Callable[..., sqlite3.Cursor], job_id: str) -> Lease 
     return None if row is None else Lease(job_id, *row)
 
 
+def without_limits() -> None:
+    """Claim as if there were room for everything, of every type and every key, at any rate."""
+    wrap(claims, "room_left", lambda _: lambda *_: ROOM)
+    wrap(Rate, "tokens", lambda _: lambda *_: ROOM)
+    wrap(writer, "line_up", lambda _: lambda _: None)
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "answer before COMMIT": answer_before_commit,
     "without fencing": without_fencing,
+    "without limits": without_limits,
 }
 
 

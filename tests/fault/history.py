@@ -48,6 +48,8 @@ class Wanted:
     """Seconds after the submission."""
     priority: int | None = None
     max_retries: int | None = None
+    line: str | None = None
+    """What it shares with others, of which only so many may run: its `key`."""
 
     def document(self) -> dict[str, Any]:
         """The body of the submission."""
@@ -59,6 +61,7 @@ class Wanted:
             "expires_in_seconds": self.expires,
             "priority": self.priority,
             "max_retries": self.max_retries,
+            "key": self.line,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -113,6 +116,36 @@ class Settlement:
 
 
 @dataclass(slots=True)
+class Pause:
+    """A type that an operator paused: from when on it was so for certain, and how long."""
+
+    type: str
+    acknowledged: Moment
+    resumed: Moment | None = None
+    """When it was first tried to resume it."""
+
+
+@dataclass(slots=True)
+class OpenBreaker:
+    """A breaker that was open from one date to another, in seconds by the daemon's clock."""
+
+    type: str
+    since: float
+    last_seen: float
+
+
+@dataclass(slots=True)
+class Line:
+    """The unfinished jobs of one key, as they were in the file after a kill."""
+
+    type: str
+    key: str | None
+    running: int
+    held_back: list[bool]
+    """Of those that wait, in the order in which they are to go."""
+
+
+@dataclass(slots=True)
 class Injected:
     """A fault. Those that cost running attempts say so: such attempts may end as lost."""
 
@@ -136,6 +169,9 @@ class History:
     cancellations: list[Cancellation] = field(default_factory=list)
     sightings: list[Sighting] = field(default_factory=list)
     settlements: list[Settlement] = field(default_factory=list)
+    pauses: list[Pause] = field(default_factory=list)
+    breakers: list[OpenBreaker] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     faults: list[Injected] = field(default_factory=list)
     work: list[Injected] = field(default_factory=list)
     """Which faults of the list were being done, for whoever has to understand a failure."""

@@ -18,7 +18,10 @@ from tests.fault.history import (
     Cancellation,
     History,
     Injected,
+    Line,
     Moment,
+    OpenBreaker,
+    Pause,
     Settlement,
     Sighting,
     Submission,
@@ -27,6 +30,7 @@ from tests.fault.history import (
 from tests.fault.rules.registry import RULES
 from tests.fault.rules.submissions import LOST
 
+RATE = "no more jobs of a type start in any time than its rate allows"
 LOST_ELSEWHERE = "a job elsewhere is lost only with its worker or with its daemon"
 Spoil = Callable[[Evidence], None]
 SPOILERS: dict[Spoil, str] = {}
@@ -337,6 +341,66 @@ def too_many_of_a_type(evidence: Evidence) -> None:
     evidence.limits = {"command": 1}
 
 
+@breaks("no more jobs of one key run at a time than its type allows")
+def too_many_of_a_key(evidence: Evidence) -> None:
+    for job_id in "ab":
+        evidence.jobs[job_id].type, evidence.jobs[job_id].line = "every", "north"
+
+
+def start(evidence: Evidence, kind: str, *seconds: float) -> None:
+    """Have the first job be of this type, with attempts that begin then."""
+    job = evidence.jobs["a"]
+    job.type = kind
+    job.attempts = [replace(job.attempts[0], started_at=1000 + each) for each in seconds]
+
+
+@breaks(RATE)
+def more_at_once_than_a_burst(evidence: Evidence) -> None:
+    start(evidence, "rated", *[2.0] * 3)
+
+
+@breaks(RATE)
+def the_next_too_soon(evidence: Evidence) -> None:
+    start(evidence, "rated", *[2.0] * 2, 2.49)
+
+
+@breaks("nothing of a paused type starts")
+def began_in_a_pause(evidence: Evidence) -> None:
+    evidence.history.pauses.append(Pause("command", at(1.9), at(2.1)))
+
+
+@breaks("an open breaker lets through no more than its probes")
+def probed_at_once(evidence: Evidence) -> None:
+    start(evidence, "breaking", 2.0)
+    evidence.history.breakers.append(OpenBreaker("breaking", 1001.8, 1003))
+
+
+@breaks("an open breaker lets through no more than its probes")
+def probed_too_often(evidence: Evidence) -> None:
+    start(evidence, "breaking", 2.0, 2.2)
+    evidence.history.breakers.append(OpenBreaker("breaking", 1001, 1003))
+
+
+@breaks("of every key as many as may run are in front, and they are the best")
+def too_many_in_front(evidence: Evidence) -> None:
+    evidence.history.lines.append(Line("every", "north", 1, [False]))
+
+
+@breaks("of every key as many as may run are in front, and they are the best")
+def left_short(evidence: Evidence) -> None:
+    evidence.history.lines.append(Line("keyed", "north", 1, [True, True]))
+
+
+@breaks("of every key as many as may run are in front, and they are the best")
+def the_wrong_one_in_front(evidence: Evidence) -> None:
+    evidence.history.lines.append(Line("every", "north", 0, [True, False]))
+
+
+@breaks("of every key as many as may run are in front, and they are the best")
+def held_back_without_a_key(evidence: Evidence) -> None:
+    evidence.history.lines.append(Line("every", None, 5, [False, True]))
+
+
 @breaks("the database is whole")
 def damaged(evidence: Evidence) -> None:
     evidence.database.integrity = ["row 5 missing from index jobs_type"]
@@ -363,6 +427,39 @@ def test_what_breaks_a_rule_is_caught(evidence: Evidence, spoil: Spoil) -> None:
 
 def test_every_rule_is_tested_here() -> None:
     assert set(SPOILERS.values()) == set(RULES)
+
+
+LIMITS = {sentence for sentence, rule in RULES.items() if rule.__module__.endswith(".limits")}
+
+
+def test_what_keeps_to_the_limits_is_no_violation(evidence: Evidence) -> None:
+    start(evidence, "rated", *[2.0] * 2, 2.5, *[3.5] * 2)
+    evidence.history.pauses += [
+        Pause("rated", at(2.01), at(2.16)),
+        Pause("command", at(1), at(1.9)),
+        Pause("command", at(3.1)),
+    ]
+    evidence.history.lines += [
+        Line("keyed", "north", 1, [False, True, True]),
+        Line("keyed", "south", 2, [True]),
+        Line("every", None, 2, [False, False]),
+        Line("command", "north", 2, [False, False]),
+    ]
+    assert LIMITS.isdisjoint(judge(evidence).violations)
+
+
+def test_probes_in_time_are_no_violation(evidence: Evidence) -> None:
+    start(evidence, "breaking", 1.9, 2.0, 2.3, 2.6, 2.61)
+    evidence.history.breakers.append(OpenBreaker("breaking", 1002, 1002.605))
+    assert LIMITS.isdisjoint(judge(evidence).violations)
+
+
+def test_who_sets_the_clock_ahead_has_a_burst_at_once(evidence: Evidence) -> None:
+    start(evidence, "every", *[2.0] * 15, *[2.2] * 15)
+    evidence.history.clock.append((at(2.1), 3600))
+    assert RATE not in judge(evidence).violations
+    evidence.history.clock.clear()
+    assert RATE in judge(evidence).violations
 
 
 def test_a_rule_that_is_excused_is_silent(evidence: Evidence) -> None:

@@ -13,14 +13,22 @@ from tests.fault.daemon import talk
 from tests.fault.faulty import MUTANTS, wrap
 from tests.fault.handlers.notes import Notes
 from tests.fault.leases import lease_one, settle
+from tests.fault.limited import kill_with_limits, set_limits
 from tests.fault.points import died, run_faulty
 
-EARLY, UNFENCED = "answer before COMMIT", "without fencing"
+EARLY, UNFENCED, UNLIMITED = "answer before COMMIT", "without fencing", "without limits"
+LIMITS = {
+    "no more jobs run at a time than there are workers, and than a type may",
+    "no more jobs of one key run at a time than its type allows",
+    "no more jobs of a type start in any time than its rate allows",
+    "of every key as many as may run are in front, and they are the best",
+}
+"""What it breaks, on a fast machine all of it; the gates before it hold pauses and breakers."""
 FENCING = "an outcome is recorded only by the attempt that holds the lease"
 
 
 def test_these_are_all_mutants() -> None:
-    assert set(MUTANTS) == {EARLY, UNFENCED}
+    assert set(MUTANTS) == {EARLY, UNFENCED, UNLIMITED}
 
 
 @pytest.mark.parametrize("mutant", [None, EARLY], ids=["sound", "mutant"])
@@ -71,6 +79,17 @@ async def settle_late(campaign: Campaign) -> Report:
         await settle(session, campaign.history, second)
     assert (first["attempt"], second["attempt"]) == (1, 2)
     return await campaign.finish()
+
+
+async def test_claims_beyond_all_limits_are_caught(tmp_path: Path) -> None:
+    async with Campaign(tmp_path) as campaign:
+        run_faulty(campaign.daemon, FAULT_MUTANT=UNLIMITED)
+        set_limits(campaign)
+        await campaign.start()
+        for _ in range(3):
+            await kill_with_limits(campaign)
+        report = await campaign.finish()
+    assert report.violations.keys() & LIMITS, report
 
 
 async def test_a_fault_that_is_not_there_stops_the_start(tmp_path: Path) -> None:

@@ -67,6 +67,16 @@ def test_an_open_breaker_lets_one_through_when_it_is_time() -> None:
     assert after.left(room, 0, NOW + MINUTE) == 1
 
 
+def test_a_probe_that_is_further_off_than_the_next_may_be_is_not_waited_for() -> None:
+    """The clock was set back after the last one, or the configuration waits less long."""
+    room = Room(5, MINUTE, None, MINUTE)
+    assert opened(NOW + MINUTE).left(room, 0, NOW) == 0
+    assert opened(NOW + MINUTE + 1).left(room, 0, NOW) == 1
+    assert opened(NOW + MINUTE + 1).left(room, 1, NOW) == 0
+    after = opened(NOW + 10**9).started(room, 1, NOW)
+    assert after.left(room, 0, NOW) == 0
+
+
 def test_who_has_no_rate_and_no_breaker_is_not_written_down() -> None:
     assert OPEN_TO_ALL.started(Room(5, MINUTE), 3, NOW) is OPEN_TO_ALL
 

@@ -65,3 +65,11 @@ def read_until(descriptor: int, enough: object) -> bytes:
         except BlockingIOError:
             time.sleep(0.01)
     return found
+
+
+def test_what_could_steer_a_terminal_is_shown_instead(pipe: tuple[int, int]) -> None:
+    with os.fdopen(pipe[1], "w") as stream:
+        handler = QueuedHandler(stream)
+        handler.emit(record("a\x1b[31mb\rc\x9bd\te\nf \u00e9"))
+        handler.close()
+    assert os.read(pipe[0], 65536).decode() == "a\\x1b[31mb\\x0dc\\x9bd\te\nf \u00e9\n"

@@ -140,6 +140,23 @@ async def test_the_guard_looks_at_every_lane_of_a_type(store: Store) -> None:
     assert ids(await take(store, turn=9, now=NOW + 9)) == [oldest.id]
 
 
+async def test_an_older_backlog_of_better_priority_does_not_take_the_share(store: Store) -> None:
+    await fill(store, "mail", 100, priority=9)
+    low = await fill(store, "mail", 3, priority=0, now=NOW + 2)
+    middle = await fill(store, "image", 1, priority=5, now=NOW + 3)
+    found = ids(await take(store, "mail", "image", workers=50, now=NOW + 3))
+    wanted = [job.id for job in [*low, *middle]]
+    assert [found[turn] for turn in (9, 19, 29, 39)] == wanted
+    assert found[49] not in wanted
+
+
+async def test_where_nobody_of_lower_priority_waits_the_order_holds(store: Store) -> None:
+    await fill(store, "mail", 2, priority=9)
+    await take(store, "mail")
+    image = await put(store, "image", priority=9, now=NOW + 1)
+    assert ids(await take(store, "mail", "image", turn=9, now=NOW + 1)) == [image.id]
+
+
 async def test_no_more_than_there_is_room_for(store: Store) -> None:
     await fill(store, "mail", 10)
     await fill(store, "image", 10, priority=1)

@@ -199,3 +199,18 @@ async def test_a_clock_that_was_set_back_starves_nobody(store: Store) -> None:
     assert await store.claim([ask], earlier + MINUTE - 1) == []
     assert len(await store.claim([ask], earlier + MINUTE)) == 1
     assert store.controls["image"].breaker_probe_at == earlier + MINUTE
+
+
+async def test_a_pause_in_the_moment_in_which_the_clock_is_set_back_holds(
+    sqlite: SqliteStore,
+) -> None:
+    await put(sqlite)
+    await sqlite.claim([limited("w1", rate=Rate(1, MINUTE))], NOW)
+    earlier = NOW - HOUR
+    commits = sqlite.writer.commits
+    await asyncio.gather(
+        sqlite.pause("mail", "user ada", None, earlier), sqlite.follow_clock(earlier)
+    )
+    assert sqlite.writer.commits == commits + 1
+    assert sqlite.controls["mail"].paused_at == earlier
+    assert sqlite.controls["mail"].spent_until == earlier

@@ -15,11 +15,23 @@ import pytest
 
 from jobqueued.model.errors import DamagedDatabase, NewerDatabase, StoreError
 from jobqueued.model.ids import place_of
+from jobqueued.model.job import Status
 from jobqueued.store.sqlite import store as opening
 from jobqueued.store.sqlite.connection import APPLICATION_ID, open_writer
 from jobqueued.store.sqlite.migrate import check_before_opening, migrate, shipped_migrations
 from jobqueued.store.sqlite.offline import check
-from tests.store.support import beside, open_and_close, opened, put, run_python, size_of
+from tests.store.support import (
+    beside,
+    end,
+    fill_schema_1,
+    new_job,
+    open_and_close,
+    opened,
+    put,
+    run_python,
+    size_of,
+    take,
+)
 
 NEXT = """
 -- A comment; with a semicolon.
@@ -284,3 +296,79 @@ async def test_a_schema_that_is_no_text_is_refused(path: Path, filled: list[str]
         file.seek(place + len("CREATE TABL"))
         file.write(b"\xe5")
     await refused(path, DamagedDatabase)
+
+
+CUT_OFF = r"""
+import os, pathlib, sqlite3, sys
+from jobqueued.store.sqlite.connection import open_writer
+from jobqueued.store.sqlite.migrate import migrate, shipped_migrations
+path, last = pathlib.Path(sys.argv[1]), sys.argv[2]
+writer = open_writer(path, "full")
+writer.create_function("cut_off", 0, lambda: os._exit(9))
+# Small enough for pages to be in the log before the COMMIT.
+writer.execute("PRAGMA cache_size = 1")
+first, second = shipped_migrations()[:2]
+before, _ = second.split(last, 1)
+migrate(writer, path, [first, f"{before}{last}\nSELECT cut_off();\n"])
+"""
+
+
+def declared(path: Path) -> dict[str, str]:
+    """The tables as they are on disk."""
+    with beside(path) as other:
+        rows = other.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'table'")
+        return {name: sql for name, sql in rows if not name.startswith("sqlite_")}
+
+
+@pytest.mark.parametrize(
+    "last",
+    ["PRAGMA writable_schema = ON;", "WHERE name = 'jobs';", "PRAGMA writable_schema = RESET;"],
+)
+async def test_a_start_that_is_cut_off_while_it_migrates_is_made_good(
+    path: Path, last: str
+) -> None:
+    fill_schema_1(path, [new_job() for _ in range(200)])
+    before = declared(path)
+    assert run_python("-c", CUT_OFF, str(path), last).returncode == 9
+    assert (pragma(path, "user_version"), declared(path)) == (1, before)
+    async with opened(path) as store:
+        assert store.counts.by_status() == {"pending": 200}
+        assert len(await take(store, workers=3)) == 3
+    assert check(path) == []
+
+
+async def test_a_file_of_schema_1_becomes_what_a_new_one_is(path: Path) -> None:
+    fill_schema_1(path, [new_job()])
+    fresh = path.with_name("fresh.db")
+    for each in (path, fresh):
+        await open_and_close(each)
+    assert declared(path) == declared(fresh)
+    assert "IN (\n" not in "".join(declared(path).values())
+    assert check(path) == []
+
+
+def test_who_has_the_file_open_meanwhile_sees_the_new_schema(path: Path) -> None:
+    fill_schema_1(path, [new_job()])
+    with beside(path) as other:
+        assert other.execute("SELECT count(*) FROM jobs").fetchone() == (1,)
+        with closing(open_writer(path, "full")) as writer:
+            migrate(writer, path, shipped_migrations())
+            with pytest.raises(sqlite3.OperationalError, match="may not be modified"):
+                writer.execute("UPDATE sqlite_schema SET sql = sql")
+            assert other.execute("SELECT held_back FROM jobs").fetchall() == [(0,)]
+            with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+                other.execute("UPDATE jobs SET status = 'processing'")
+
+
+async def test_tables_that_are_spelled_otherwise_keep_their_rules(path: Path) -> None:
+    """What the migration does not find it leaves as it is; it says the same."""
+    fill_schema_1(path, [new_job() for _ in range(3)])
+    with beside(path) as other:
+        other.execute("PRAGMA writable_schema = ON")
+        other.execute("UPDATE sqlite_schema SET sql = replace(sql, ', ''', ',  ''')")
+    async with opened(path) as store:
+        [claimed, *_] = await take(store, workers=3)
+        assert await end(store, claimed) is Status.COMPLETED
+    assert check(path) == []
+    with beside(path) as other, pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+        other.execute("UPDATE jobs SET status = 'pending' WHERE status = 'processing'")

@@ -17,7 +17,7 @@ from jobqueued.model.errors import DiskFull, StoreError, StoreLocked, StoreUnava
 from jobqueued.model.job import Job, Status
 from jobqueued.store.sqlite import writer
 from jobqueued.store.sqlite.store import SqliteStore
-from jobqueued.store.sqlite.writer import LONGEST_LOG, SHORTEST_LOG
+from jobqueued.store.sqlite.writer import LONGEST_LOG, SHORTEST_LOG, Call, Group
 from tests.store.support import (
     DAY,
     NOW,
@@ -312,3 +312,32 @@ async def test_a_bug_in_one_write_is_its_callers_alone(sqlite: SqliteStore) -> N
     bad, good = await asyncio.gather(*calls, return_exceptions=True)
     assert isinstance(bad, ZeroDivisionError)
     assert isinstance(good, str)
+
+
+async def test_a_file_that_is_held_after_a_bad_write_is_waited_for_once(
+    sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each write of a group is tried alone, not all of them wait for it in turn."""
+    tried: list[int] = []
+    transact = sqlite.writer._transact
+
+    def held_after_the_first(connection: sqlite3.Connection, calls: list[Call]) -> Group:
+        tried.append(len(calls))
+        if len(tried) == 3:
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return transact(connection, calls)
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(sqlite.writer, "_transact", held_after_the_first)
+    bad = sqlite.writer.write(fail, essential=True)
+    others = [asyncio.ensure_future(submit(sqlite, new_job())) for _ in range(5)]
+    kept = sqlite.writer.write(lambda tx: "kept", essential=True)
+    results = await asyncio.gather(bad, *others, return_exceptions=True)
+    assert [type(each) for each in results] == [ZeroDivisionError, *[StoreLocked] * 5]
+    assert await kept == "kept"
+    assert tried == [7, 1, 1, 1]
+    assert not sqlite.locked

@@ -17,7 +17,7 @@ from jobqueued.store.sqlite.jobs import is_intact, read_jobs_at
 from jobqueued.store.sqlite.queries import SQL
 
 GUARD_EVERY = 10
-"""One claim in so many goes to the job that waits longest, whatever its priority."""
+"""One claim in so many goes to the job that waits longest of those below the best priority."""
 
 _SECRET_BYTES = 16
 NO_PAYLOAD = (b"", None)
@@ -70,7 +70,10 @@ class Lanes:
                 self._heads[priority, job_type] = None
 
     def take(self, *, oldest: bool) -> tuple[str, int, Head] | None:
-        """The next job: best priority, then fewest running, then longest waiting."""
+        """The next job: best priority, then fewest running, then longest waiting.
+
+        With `oldest` the longest waiting of lower priority, where there is one.
+        """
         while lane := self._choose(oldest):
             heads = self._fetch(lane)
             if heads:
@@ -87,9 +90,11 @@ class Lanes:
     def _choose(self, oldest: bool) -> tuple[int, str] | None:
         if not self._heads:
             return None
-        if oldest:
-            return min(self._heads, key=self._since)
         best = max(priority for priority, _ in self._heads)
+        # What goes next anyway gets no share of this: its backlog may be older than all the rest.
+        below = [lane for lane in self._heads if oldest and lane[0] < best]
+        if below:
+            return min(below, key=self._since)
         equals = [lane for lane in self._heads if lane[0] == best]
         if len(equals) == 1:
             return equals[0]

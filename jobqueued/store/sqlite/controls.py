@@ -54,7 +54,8 @@ def close_breaker(tx: Transaction, job_type: str, since: int) -> bool:
 
 def follow_clock(tx: Transaction, now: int) -> None:
     """Let nobody wait for what is yet to come again."""
-    for job_type, control in tx.counts.controls.items():
+    for job_type in {**tx.counts.controls, **tx.controls}:
+        control = tx.control(job_type)
         if control.is_ahead(now):
             tx.put_control(job_type, control.set_back(now))
 

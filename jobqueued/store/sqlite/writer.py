@@ -324,15 +324,20 @@ class Writer:
 
     def _one_by_one(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
         whole = Group([], {}, {})
-        for call in calls:
+        for number, call in enumerate(calls):
             single = self._commit(connection, [call])
             whole.results += single.results
             whole.disk_full |= single.disk_full
             whole.controls |= single.controls
+            whole.locked = single.locked
             for lane, change in single.delta.items():
                 whole.delta[lane] = whole.delta.get(lane, 0) + change
             if single.fatal is not None:
                 whole.fatal = single.fatal
+                break
+            if single.locked:
+                # Each of the others would wait as long for the same.
+                whole.results += single.results * (len(calls) - number - 1)
                 break
         return whole
 

@@ -1,4 +1,4 @@
-"""A remote worker: `worker.py PLACE URL`."""
+"""A remote worker: `worker.py PLACE URL TYPE...`."""
 
 from __future__ import annotations
 
@@ -25,4 +25,5 @@ async def perform(payload: Any, job: Context) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    Worker(sys.argv[2], {"remote": perform}, concurrency=4, drain=5.0).run()
+    handlers = dict.fromkeys(sys.argv[3:], perform)
+    Worker(sys.argv[2], handlers, concurrency=4, drain=5.0).run()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from jobqueued.model.retry import FAILURES
-from tests.fault.evidence import TOLERANCE, Attempt, Evidence, StoredJob
+from tests.fault.evidence import ELSEWHERE, TOLERANCE, Attempt, Evidence, StoredJob
 from tests.fault.history import Injected
 from tests.fault.rules.registry import rule
 
@@ -107,7 +107,7 @@ def ends_explained(evidence: Evidence) -> Iterator[str]:
 def lost_with_somebody(evidence: Evidence) -> Iterator[str]:
     for job in evidence.jobs.values():
         for attempt in job.attempts:
-            lost = job.type == "remote" and attempt.outcome == "lost"
+            lost = job.type in ELSEWHERE and attempt.outcome == "lost"
             if lost and not any(_may_lose(fault, attempt) for fault in evidence.history.faults):
                 yield f"{job.id} attempt {attempt.number} {attempt.outcome}: {attempt.error}"
 

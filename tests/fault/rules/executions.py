@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from tests.fault.evidence import TOLERANCE, Evidence
+from tests.fault.evidence import ELSEWHERE, TOLERANCE, Evidence
 from tests.fault.executions import Execution
 from tests.fault.rules.registry import rule
 
@@ -94,16 +94,16 @@ def never_early(evidence: Evidence) -> Iterator[str]:
 @rule("no more jobs run at a time than there are workers, and than a type may")
 def within_limits(evidence: Evidence) -> Iterator[str]:
     types = {job.id: job.type for job in evidence.jobs.values()}
-    pools = {
-        job_id: POOLS.get(kind, "default") for job_id, kind in types.items() if kind != "remote"
-    }
-    yield from _beyond(evidence, pools, evidence.workers)
-    yield from _beyond(evidence, types, evidence.limits)
+    here = {job_id: kind for job_id, kind in types.items() if kind not in ELSEWHERE}
+    pools = {job_id: POOLS.get(kind, "default") for job_id, kind in here.items()}
+    yield from beyond(evidence, pools, evidence.workers)
+    yield from beyond(evidence, types, evidence.limits)
 
 
-def _beyond(
+def beyond(
     evidence: Evidence, lane_of: Mapping[str, str], most: Mapping[str, int]
 ) -> Iterator[str]:
+    """Where more jobs of a lane ran at a time than may."""
     running: Counter[str] = Counter()
     for moment, change, job_id in sorted(_changes(evidence)):
         lane = lane_of.get(job_id, "")

@@ -103,7 +103,7 @@ def payloads_as_sent(evidence: Evidence) -> Iterator[str]:
             continue
         if job.payload is None or json.loads(job.payload) != wanted.payload:
             yield f"{job_id}: another payload"
-        if (job.type, job.key) != (wanted.type, wanted.key):
+        if (job.type, job.key, job.line) != (wanted.type, wanted.key, wanted.line):
             yield f"{job_id}: another type or key"
         if wanted.priority not in (None, job.priority):
             yield f"{job_id}: priority {job.priority}, not {wanted.priority}"
