@@ -40,7 +40,7 @@ NOTE = (
         str,
         Meta(max_length=MAX_NOTE, pattern=r"^(?=\s*\S)[^\x00-\x1f\x7f-\x9f]*(?![\s\S])"),
     ],
-    f"must be text on one line, at most {MAX_NOTE} characters",
+    f"must be text on one line, of 1 to {MAX_NOTE} characters",
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

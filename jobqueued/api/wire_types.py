@@ -15,7 +15,7 @@ from jobqueued.model.job_type import JobType
 
 _SETTINGS = (
     "kind", "pool", "max_running", "max_running_per_key", "rate", "timeout", "max_retries",
-    "priority",
+    "priority", "confirm_replay",
 )  # fmt: skip
 
 
@@ -67,6 +67,7 @@ class WireType(msgspec.Struct):
     timeout: str | None
     max_retries: int | None
     priority: int | None
+    confirm_replay: bool | None
 
 
 class WireTypes(msgspec.Struct):
@@ -107,7 +108,7 @@ def _settings(job_type: JobType | None) -> dict[str, Any]:
     of_type = (
         job_type.handler.kind, job_type.pool, job_type.max_running,
         job_type.max_running_per_key, rate, format_duration(job_type.timeout),
-        job_type.max_retries, job_type.priority,
+        job_type.max_retries, job_type.priority, job_type.confirm_replay,
     )  # fmt: skip
     return dict(zip(_SETTINGS, of_type, strict=True))
 

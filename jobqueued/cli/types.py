@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SETTINGS = (
     "kind", "pool", "max_running", "max_running_per_key", "rate", "timeout", "max_retries",
-    "priority",
+    "priority", "confirm_replay",
 )  # fmt: skip
 
 
@@ -158,8 +158,8 @@ def _draw_one(job_type: dict[str, Any]) -> None:
     drawn.columns[1].no_wrap, drawn.columns[1].overflow = False, "fold"
     drawn.add_row("type", plain(job_type["name"]))
     for name in SETTINGS:
-        if job_type[name] is not None:
-            drawn.add_row(name, plain(str(job_type[name])))
+        if (value := job_type.get(name)) not in (None, False):
+            drawn.add_row(name, plain(str(value)))
     drawn.add_row("breaker", job_type["breaker"]["state"])
     counts = ", ".join(f"{number} {status}" for status, number in job_type["counts"].items())
     drawn.add_row("jobs", counts or "none")

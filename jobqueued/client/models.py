@@ -207,6 +207,7 @@ class Type(msgspec.Struct, frozen=True, kw_only=True):
     timeout: str | None = None
     max_retries: int | None = None
     priority: int | None = None
+    confirm_replay: bool | None = None
 
 
 class Types(msgspec.Struct, frozen=True):

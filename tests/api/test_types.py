@@ -22,6 +22,7 @@ def test_every_type_is_listed_with_its_settings(daemon: Daemon) -> None:
     expected = {
         "configured": True, "kind": "command", "pool": "default", "paused": None,
         "max_running": None, "rate": None, "timeout": "5m", "max_retries": 0, "priority": 5,
+        "confirm_replay": False,
         "breaker": {"state": "closed", "since": None, "until": None, "reason": None},
     }  # fmt: skip
     assert {name: echo[name] for name in expected} == expected
@@ -45,7 +46,7 @@ def test_a_pause_holds_until_it_is_resumed(daemon: Daemon) -> None:
     assert (paused["by"], paused["note"]) == ("127.0.0.1", "the printer burns")
     job = daemon.submit("echo")
     again = daemon.post("/types/echo/pause", {"note": "another"})
-    assert (again.status, again.document["paused"]) == (200, paused)
+    assert (again.status, again.document["paused"]) == (200, paused | {"note": "another"})
     assert daemon.get("/stats")["types"]["echo"]["paused"] is True
     assert daemon.get(f"/jobs/{job['id']}?wait=0.2")["status"] == "pending"
     resumed = daemon.post("/types/echo/resume")

@@ -19,6 +19,12 @@ def test_one_line_for_each_type(daemon: Serving) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
+def test_one_type_is_told_with_what_is_set_for_it(daemon: Serving) -> None:
+    told = dict(line.split(None, 1) for line in daemon.run("types", "marked").stdout.splitlines())
+    assert (told["type"], told["confirm_replay"], told["breaker"]) == ("marked", "True", "off")
+    assert "confirm_replay" not in daemon.run("types", "greet").stdout
+
+
 def test_a_pause_is_shown_wherever_it_matters(daemon: Serving) -> None:
     paused = daemon.run("pause", "quiet", "--note", "the printer burns")
     assert paused.returncode == 0
