@@ -50,7 +50,10 @@ def list_dead(
 @json_option
 @with_target
 def show(target: Target, job_id: str, as_json: bool) -> None:
-    """Show a dead job, its attempts, and what people did to it."""
+    """Show a dead job, its attempts, and what people did to it.
+
+    `jobqueued logs ID --attempt N` prints what one of its attempts wrote.
+    """
     body = target.daemon().get(dead_path(job_id)).body
     if as_json:
         click.echo(body)
