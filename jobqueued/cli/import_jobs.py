@@ -25,6 +25,10 @@ from jobqueued.client.chunks import BATCH
 from jobqueued.client.link import Link
 
 UNCHECKED = "not checked: idempotency keys that other jobs have, and room in the queue"
+ANOTHER = (
+    "jobs that are there stay as they are, cancelled or dead ones too; to submit the lines that"
+    " have\nno idempotency key of their own once more, give the import another name with --name"
+)
 GO_ON = "run it again to go on: what is submitted already is not submitted twice"
 
 
@@ -76,6 +80,8 @@ def import_jobs(
         click.echo(json.dumps(_document(tally) | {"dry_run": dry_run, "rejected_file": kept}))
     else:
         click.echo(_told(tally, rejected, dry_run))
+    if tally.there and not tally.fit:
+        note(ANOTHER)
     if tally.rejected:
         raise click.exceptions.Exit(1)
 

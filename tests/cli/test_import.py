@@ -57,6 +57,7 @@ def test_every_line_becomes_a_job_once_however_often_it_is_imported(own: Serving
     assert (done.returncode, done.stdout, done.stderr) == (0, "250 lines: 250 new\n", "")
     again = own.run("import", "jobs.ndjson")
     assert (again.returncode, again.stdout) == (0, "250 lines: 0 new, 250 already there\n")
+    assert "--name" in again.stderr
     assert sorted(numbers(own)) == list(range(250))
     assert own.run("import", "jobs.ndjson", "--name", "tomorrow").stdout == "250 lines: 250 new\n"
 
