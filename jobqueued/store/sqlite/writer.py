@@ -324,20 +324,18 @@ class Writer:
 
     def _one_by_one(self, connection: sqlite3.Connection, calls: list[Call]) -> Group:
         whole = Group([], {}, {})
-        for number, call in enumerate(calls):
+        for left, call in zip(range(len(calls))[::-1], calls, strict=True):
             single = self._commit(connection, [call])
             whole.results += single.results
             whole.disk_full |= single.disk_full
             whole.controls |= single.controls
-            whole.locked = single.locked
+            whole.fatal, whole.locked = single.fatal, single.locked
             for lane, change in single.delta.items():
                 whole.delta[lane] = whole.delta.get(lane, 0) + change
             if single.fatal is not None:
-                whole.fatal = single.fatal
                 break
             if single.locked:
-                # Each of the others would wait as long for the same.
-                whole.results += single.results * (len(calls) - number - 1)
+                whole.results += single.results * left  # Each would wait as long.
                 break
         return whole
 
