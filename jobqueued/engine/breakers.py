@@ -17,6 +17,8 @@ from jobqueued.model.retry import FAILURES
 
 log = logging.getLogger("jobqueued.engine")
 
+_FAILURES = FAILURES - {OutcomeKind.LOST}
+"""A loss tells of the worker, or of this daemon, and nothing of what the jobs of a type do."""
 _SLICES = 60
 """A window moves on in so many steps."""
 _LONGEST_REASON = 200
@@ -67,7 +69,7 @@ class Breakers:
         """An attempt has ended: open or close the breaker of its type where that is due."""
         job_type = self._shared.config.types.get(job.type)
         breaker = None if job_type is None else job_type.breaker
-        failed = outcome.kind in FAILURES
+        failed = outcome.kind in _FAILURES
         if breaker is None or not (failed or outcome.kind is OutcomeKind.COMPLETED):
             return
         since = self._shared.gates.control(job.type).breaker_since

@@ -111,7 +111,7 @@ class Reaper(Part):
             ended = await asyncio.to_thread(end_leftovers, tokens)
             reason = "the daemon died while this attempt ran"
             lost = [(job, _lost(job, reason)) for job in held]
-            await self._settler.settle(lost, handlers_fault=False)
+            await self._settler.settle(lost)
             log.warning("%d jobs of the last daemon taken up, %d processes ended", len(held), ended)
         return len(held)
 

@@ -22,13 +22,8 @@ class Settler:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def settle(
-        self, ended: Sequence[tuple[Claimed | Held, Outcome]], *, handlers_fault: bool = True
-    ) -> list[bool]:
-        """End attempts; False where the lease was lost and nothing was changed.
-
-        What is not the handlers' fault has no part in whether their type's breaker opens.
-        """
+    async def settle(self, ended: Sequence[tuple[Claimed | Held, Outcome]]) -> list[bool]:
+        """End attempts; False where the lease was lost and nothing was changed."""
         if not ended:
             return []
         settlements = [self._decide(job, outcome) for job, outcome in ended]
@@ -39,8 +34,7 @@ class Settler:
                 self._refuse(settlement.lease)
                 continue
             self._announce(job, settlement, status)
-            if handlers_fault:
-                await self._shared.breakers.heed(job, outcome)
+            await self._shared.breakers.heed(job, outcome)
         # What has ended leaves room for another.
         self._shared.dispatcher.wake()
         return [status is not None for status in statuses]
@@ -70,11 +64,9 @@ class Settler:
     def _announce(self, job: Claimed | Held, settlement: Settlement, status: Status) -> None:
         shared, outcome = self._shared, settlement.outcome
         shared.meter.count(f"outcome_{outcome.kind}")
-        if status is Status.PENDING:
-            # It may have expired while it ran, and who is never claimed is never looked at again.
+        if status in WAITING:
+            # It may expire, or have expired, before it is its turn again.
             shared.promoter.wake()
-        elif status in WAITING:
-            shared.promoter.wake_at(settlement.next.run_at or settlement.at)
         else:
             shared.meter.count(str(status))
             shared.retention.finished()

@@ -58,6 +58,9 @@ command = ["sh", "-c", "echo begun; read word < $GATE; echo $word"]
 [types.again]
 command = ["sh", "-c", "echo attempt $JOB_ATTEMPT; exit 1"]
 backoff = {{ base = "0s", jitter = "0s" }}
+[types.later]
+command = ["false"]
+backoff = {{ base = "1h", jitter = "0s" }}
 [types.away]
 remote = true
 timeout = "25s"

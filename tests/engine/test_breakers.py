@@ -45,8 +45,8 @@ async def take(engine: Engine, kind: str = "quick") -> Claimed | None:
     return found[0] if found else None
 
 
-async def settle(engine: Engine, claimed: Claimed, kind: OutcomeKind, **how: bool) -> None:
-    await Settler(engine.shared).settle([(claimed, Outcome(kind=kind, error="no route"))], **how)
+async def settle(engine: Engine, claimed: Claimed, kind: OutcomeKind) -> None:
+    await Settler(engine.shared).settle([(claimed, Outcome(kind=kind, error="no route"))])
 
 
 async def end_some(engine: Engine, number: int, kind: OutcomeKind = OutcomeKind.FAILED) -> None:
@@ -73,7 +73,7 @@ class Expected:
         return True
 
     def settle(self, kind: OutcomeKind, now: int) -> None:
-        failed = kind in FAILURES
+        failed = kind in FAILURES and kind is not OutcomeKind.LOST
         if not failed and kind is not OutcomeKind.COMPLETED:
             return
         if self.since is None:
@@ -204,7 +204,9 @@ async def test_what_the_daemon_lost_itself_is_no_failure_of_the_type(engine: Eng
     assert state(engine) == "closed"
 
 
-async def test_what_remote_workers_lose_is_a_failure(engine: Engine, hand_clock: HandClock) -> None:
+async def test_what_remote_workers_lose_is_no_failure_of_the_type(
+    engine: Engine, hand_clock: HandClock
+) -> None:
     with_breaker(engine, BREAKER, "few")
     for _ in range(4):
         await submit(engine, "few")
@@ -213,7 +215,8 @@ async def test_what_remote_workers_lose_is_a_failure(engine: Engine, hand_clock:
     assert len(await engine.store.claim([ask], hand_clock.now)) == 4
     hand_clock.advance(60 * SECOND)
     await engine.shared.reaper.run_once()
-    assert state(engine, "few") == "open"
+    assert engine.shared.meter.totals["outcome_lost"] == 4
+    assert state(engine, "few") == "closed"
 
 
 async def test_a_type_can_do_without(engine: Engine) -> None:

@@ -93,3 +93,11 @@ async def test_a_waiting_job_expires_by_itself(live: Engine) -> None:
     job = await submit(live, delay=3_600_000, expires_at=clock.now() + 100)
     async with asyncio.timeout(PATIENCE):
         assert (await live.wait(job.id, PATIENCE)).status is Status.EXPIRED
+
+
+async def test_a_job_that_waits_for_its_retry_expires_before_it(live: Engine) -> None:
+    """Its expiry was known long ago; the promoter sleeps until the retry unless it is told."""
+    job = await submit(live, "later", expires_at=clock.now() + 1_500)
+    await wait_for(live, job.id, Status.RETRYING)
+    done = await wait_for(live, job.id, Status.EXPIRED)
+    assert done.attempt == 1

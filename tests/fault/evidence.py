@@ -153,7 +153,7 @@ class Evidence:
         """A fault that was there during an attempt, or earlier to the worker it was given to."""
         for fault in self.history.faults:
             hit = not fault.is_pause and attempt.was_given_to(fault.pid)
-            is_late = fault.ended.wall >= attempt.started_at - TOLERANCE
+            is_late = fault.ended.wall >= attempt.started_at - fault.aftermath - TOLERANCE
             if fault.began.wall <= attempt.finished_at + TOLERANCE and (hit or is_late):
                 return fault
         return None

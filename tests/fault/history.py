@@ -160,6 +160,15 @@ class Injected:
         """Whether a process stood still, and went on when the fault ended."""
         return self.name.startswith("pause")
 
+    @property
+    def aftermath(self) -> float:
+        """For how many seconds afterwards it still shows in attempts that begin.
+
+        What a remote worker asked for before the daemon stood still, it gets when the lease that
+        it counts from its question is over, and gives back.
+        """
+        return 1.0 if self.name == "pause of the daemon" else 0.0
+
 
 @dataclass(slots=True)
 class History:

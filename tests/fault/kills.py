@@ -61,8 +61,10 @@ async def kill_handler(campaign: Campaign) -> None:
             found = handlers_of(campaign.daemon.process.pid)
     victim = campaign.chance.choice(found)
     campaign.history.injected("kill -9 of a handler", victim)
-    with suppress(ProcessLookupError):
-        os.kill(victim, signal.SIGKILL)
+    # One that hides from its launcher would work on while its job runs again.
+    for pid in (*descendants_of(victim), victim):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def handlers_of(daemon: int) -> list[int]:
@@ -73,6 +75,12 @@ def handlers_of(daemon: int) -> list[int]:
         for child in children_of(launcher)
         if command_of(child) not in (b"", command_of(launcher))
     ]
+
+
+def descendants_of(pid: int) -> list[int]:
+    """All that a process has started, and what those have, the youngest first."""
+    children = children_of(pid)
+    return [*(each for child in children for each in descendants_of(child)), *children]
 
 
 def command_of(pid: int) -> bytes:
