@@ -15,7 +15,7 @@ from tests.fault.table import Row, render
 from tests.fault.watching import Use, slopes
 
 FLAT = Use(memory=50, descriptors=40, threads=6, tasks=20, log=4)
-GROWN = {"memory": 60, "descriptors": 60, "threads": 9, "tasks": 40, "log": 12}
+GROWN = {"memory": 60, "descriptors": 60, "threads": 9, "tasks": 40, "log": 24}
 
 
 def test_a_fault_by_itself_ends_in_a_table(tmp_path: Path) -> None:
