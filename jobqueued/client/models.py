@@ -252,6 +252,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     ahead: int | None = None
     more_ahead: bool = False
     estimated_start: datetime | None = None
+    unknown_because: str | None = None
     expires_at: datetime | None = None
     worker: str | None = None
     since: datetime | None = None
