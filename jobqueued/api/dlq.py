@@ -17,7 +17,6 @@ from jobqueued.api.fields import (
     field,
     read_fields,
     read_object,
-    read_optional_object,
     unknown_name,
     verbatim,
 )
@@ -81,12 +80,11 @@ async def show_dead(call: Call) -> web.StreamResponse:
 
 async def replay_dead(call: Call) -> web.StreamResponse:
     """Run a dead job again, with another payload where one is sent."""
-    faults = Faults()
-    values = read_fields(read_optional_object(await call.body()), REPLAY, faults)
-    faults.raise_any()
+    values = await call.fields(REPLAY)
     letters = call.engine.dead_letters
     job = await letters.dead(call.id)
     if "payload" in values:
+        faults = Faults()
         check_payload(values["payload"], job.type, call.engine.config, faults)
         faults.raise_any()
     confirm = values.get("confirm", False)

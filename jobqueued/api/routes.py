@@ -275,7 +275,7 @@ SERVICE_ROUTES: tuple[Route, ...] = (
         "/types/{id}/pause",
         "pause_type",
         types.pause_type,
-        "Start no more jobs of a type, through restarts too; pausing again changes nothing",
+        "Start no more jobs of a type, through restarts too; pausing again only renews the note",
         {200: wire_types.WireType},
         (400, 404, 413, 415),
         body=types.PAUSE,

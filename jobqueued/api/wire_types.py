@@ -15,7 +15,7 @@ from jobqueued.model.job_type import JobType
 
 _SETTINGS = (
     "kind", "pool", "max_running", "max_running_per_key", "rate", "timeout", "max_retries",
-    "priority", "confirm_replay",
+    "priority", "confirm_replay", "payload_schema",
 )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ class WireType(msgspec.Struct):
     """A type; settings are as in the configuration, null where there are none.
 
     `configured` is false for a type that has jobs but is gone from the configuration. `rates` are
-    events per second over the last minute.
+    events per second over the last minute. `payload_schema` says whether there is one.
     """
 
     name: str
@@ -68,6 +68,7 @@ class WireType(msgspec.Struct):
     max_retries: int | None
     priority: int | None
     confirm_replay: bool | None
+    payload_schema: bool | None
 
 
 class WireTypes(msgspec.Struct):
@@ -109,6 +110,7 @@ def _settings(job_type: JobType | None) -> dict[str, Any]:
         job_type.handler.kind, job_type.pool, job_type.max_running,
         job_type.max_running_per_key, rate, format_duration(job_type.timeout),
         job_type.max_retries, job_type.priority, job_type.confirm_replay,
+        job_type.payload_schema is not None,
     )  # fmt: skip
     return dict(zip(_SETTINGS, of_type, strict=True))
 

@@ -42,7 +42,8 @@ class WireWhy(msgspec.Struct, kw_only=True, rename={"kind": "type"}):
     """Why a job is not running, in the order in which the gates are passed.
 
     No reasons while it waits means that it is about to start. `estimated_start` is null where
-    nobody can tell; `ahead` is null where the job is not in line.
+    nobody can tell, with `unknown_because` where no reason says why; `ahead` is null where the
+    job is not in line.
     """
 
     id: str
@@ -53,6 +54,7 @@ class WireWhy(msgspec.Struct, kw_only=True, rename={"kind": "type"}):
     ahead: int | None
     more_ahead: bool
     estimated_start: str | None
+    unknown_because: str | None
     expires_at: str | None
     worker: str | None
     since: str | None
@@ -87,6 +89,7 @@ def why_json(why: Why) -> bytes:
             ahead=None if ahead is None else ahead.number,
             more_ahead=ahead is not None and ahead.more,
             estimated_start=time_or_none(why.estimated_start),
+            unknown_because=why.unknown_because,
             expires_at=time_or_none(job.expires_at),
             worker=job.worker if job.status == "processing" else None,
             since=time_or_none(job.started_at if job.status == "processing" else job.finished_at),

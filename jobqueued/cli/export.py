@@ -45,8 +45,15 @@ def export(
     """Write jobs as NDJSON, one a line.
 
     The newest comes first; `tac FILE` turns that round. Each is the whole document
-    of the API, with payloads as they were sent. `import` makes new jobs of such
-    lines, on this daemon or another, whatever became of the old ones.
+    of the API, with payloads as they were sent.
+
+    `import` makes new jobs of such lines, whatever became of the old ones. But a
+    line with an idempotency_key, which every job has that was imported once, stands
+    for the job that has this key: the same daemon adds it only when
+    queue.idempotency_window is over. To submit it there again, take the key out:
+
+    \b
+      jq -c 'del(.idempotency_key)' FILE | jobqueued import -
     """
     pages = Pages(target.daemon(), query_of(statuses, filters), limit, None)
     with _destination(output) as file, open_bar("export") as bar:

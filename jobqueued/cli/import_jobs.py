@@ -26,8 +26,9 @@ from jobqueued.client.link import Link
 
 UNCHECKED = "not checked: idempotency keys that other jobs have, and room in the queue"
 ANOTHER = (
-    "jobs that are there stay as they are, cancelled or dead ones too; to submit the lines that"
-    " have\nno idempotency key of their own once more, give the import another name with --name"
+    "jobs that are there stay as they are, cancelled or dead ones too; to submit lines once more,"
+    "\ntake their idempotency_key out, and where they have none give the import another name"
+    " with --name"
 )
 GO_ON = "run it again to go on: what is submitted already is not submitted twice"
 
@@ -64,7 +65,8 @@ def import_jobs(
     A line without an idempotency_key gets one from what it says, how often the
     file has said it before, and the name of the import. So the same import run
     again, after Ctrl-C, a crash or an edit, adds only what is not there yet, as
-    long as queue.idempotency_window lasts.
+    long as queue.idempotency_window lasts. One that `export` wrote may have a key
+    already, and is then not submitted again to the daemon that has its job.
 
     Lines that are refused are kept in a file with the reasons; correct them there
     and import that. Exit 0 when all are in, 1 when some were rejected.

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 ALWAYS_SHOWN = (Status.PENDING, Status.PROCESSING, Status.COMPLETED, Status.DEAD)
+HEADINGS = {
+    Status.SCHEDULED: "SCHED",
+    Status.PROCESSING: "RUNNING",
+    Status.RETRYING: "RETRY",
+    Status.DISCARDED: "DISCARD",
+    Status.CANCELLED: "CANCEL",
+}
+"""Where the status itself is long: all nine leave room for a name in 80 columns."""
 BAR = 20
 WIDTH = 80
 
@@ -130,7 +138,8 @@ def _draw_types(screen: Console, types: dict[str, Any]) -> None:
     shown = [each for each in Status if each in ALWAYS_SHOWN or _any(counts, each)]
     drawn = table_of_names("TYPE", gap=1)
     for each in shown:
-        drawn.add_column(each.upper(), justify="right", style=COLOURS[each], overflow="fold")
+        heading = HEADINGS.get(each, each.upper())
+        drawn.add_column(heading, justify="right", style=COLOURS[each], overflow="fold")
     for name in sorted(counts):
         drawn.add_row(plain(name), *(str(counts[name].get(each, 0)) for each in shown))
     screen.print()

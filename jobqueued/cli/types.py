@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SETTINGS = (
     "kind", "pool", "max_running", "max_running_per_key", "rate", "timeout", "max_retries",
-    "priority", "confirm_replay",
+    "priority", "confirm_replay", "payload_schema",
 )  # fmt: skip
 
 

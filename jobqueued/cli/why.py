@@ -90,7 +90,8 @@ def _prospects(why: dict[str, Any]) -> Iterator[str]:
     now, start, expiry = clock.now(), why["estimated_start"], why["expires_at"]
     if why["ahead"] and all(reason["code"] != "jobs_ahead" for reason in why["reasons"]):
         yield f"ahead of it: {'more than ' if why['more_ahead'] else ''}{why['ahead']:,}"
-    when = "nobody can tell" if start is None else f"{start} ({distance(start, now)})"
+    unknown = f": {why['unknown_because']}" if why["unknown_because"] else ""
+    when = f"nobody can tell{unknown}" if start is None else f"{start} ({distance(start, now)})"
     yield f"estimated start: {when}"
     if expiry is not None:
         early = " before it would start" if start is not None and start > expiry else ""

@@ -188,7 +188,8 @@ class Durations(msgspec.Struct, frozen=True):
 class Type(msgspec.Struct, frozen=True, kw_only=True):
     """A job type: how it is set up, what holds it, how it is doing.
 
-    Settings are None for a type that has jobs but is gone from the configuration.
+    Settings are None for a type that has jobs but is gone from the configuration;
+    `payload_schema` says whether there is one.
     """
 
     name: str
@@ -208,6 +209,7 @@ class Type(msgspec.Struct, frozen=True, kw_only=True):
     max_retries: int | None = None
     priority: int | None = None
     confirm_replay: bool | None = None
+    payload_schema: bool | None = None
 
 
 class Types(msgspec.Struct, frozen=True):
@@ -250,6 +252,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     ahead: int | None = None
     more_ahead: bool = False
     estimated_start: datetime | None = None
+    unknown_because: str | None = None
     expires_at: datetime | None = None
     worker: str | None = None
     since: datetime | None = None

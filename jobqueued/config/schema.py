@@ -149,9 +149,7 @@ def _check_looks(root: dict[str, Any]) -> None:
 
 def pointer(keys: Keys) -> str:
     """`#/$defs/size`, as references are written."""
-    steps = (
-        quote(str(key).replace("~", "~0").replace("/", "~1"), safe="~$!'()*+,;=:@") for key in keys
-    )
+    steps = (quote(str(key).replace("~", "~0").replace("/", "~1"), safe=_PLAIN) for key in keys)
     return "#" + "".join(f"/{step}" for step in steps)
 
 

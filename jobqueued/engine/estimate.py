@@ -16,6 +16,13 @@ _BUSY = frozenset({"pool_full", "type_limit", "jobs_ahead"})
 _SECOND = 1_000
 
 
+class Estimate(msgspec.Struct, frozen=True):
+    """When a job may start; where nobody can tell and no gate says why, what is missing."""
+
+    start: int | None = None
+    unknown_because: str | None = None
+
+
 class Line(msgspec.Struct, frozen=True):
     """How many go before a job: of its own type, and of all types of its pool."""
 
@@ -27,21 +34,28 @@ class Line(msgspec.Struct, frozen=True):
 
 def estimated_start(
     shared: Shared, standing: Standing, line: Line, reasons: Iterable[Gate], now: int
-) -> int | None:
-    """Rounded to the second; None where nobody can tell."""
+) -> Estimate:
+    """When the job may start, rounded to the second."""
     held = {gate.code: gate for gate in reasons}
     job_type = shared.config.types.get(standing.job.type)
     if job_type is None or line.more or held.keys() & _NEVER_BY_ITSELF:
-        return None
+        return Estimate()
     if _waits_for_a_probe(shared, job_type, line, held):
-        return None
+        return Estimate()
     wait = 0 if standing.is_next else _wait(shared, job_type, standing, line, held)
     if wait is None:
-        return None
+        return Estimate(unknown_because=_unknown_because(shared, job_type.name))
     opens = [gate.until for gate in held.values() if gate.until is not None]
     by_rate = _by_rate(shared, job_type, line, now)
     start = max([now + wait, standing.job.run_at, by_rate, *opens])
-    return -(-start // _SECOND) * _SECOND
+    return Estimate(-(-start // _SECOND) * _SECOND)
+
+
+def _unknown_because(shared: Shared, name: str) -> str | None:
+    # How long jobs took is known of this process alone.
+    if shared.recent.durations(name).count:
+        return None
+    return f"no job of type {name} has completed since the daemon started"
 
 
 def _waits_for_a_probe(

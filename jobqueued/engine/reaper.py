@@ -110,8 +110,7 @@ class Reaper(Part):
             tokens = {job.lease.token for job in held}
             ended = await asyncio.to_thread(end_leftovers, tokens)
             reason = "the daemon died while this attempt ran"
-            lost = [(job, _lost(job, reason)) for job in held]
-            await self._settler.settle(lost)
+            await self._settler.settle([(job, _lost(job, reason)) for job in held])
             log.warning("%d jobs of the last daemon taken up, %d processes ended", len(held), ended)
         return len(held)
 

@@ -12,7 +12,6 @@ from jobqueued.store.interface import Cleared, Retained
 _LEAST_PAUSE_MS = 1_000
 _LONGEST_PAUSE_MS = 3_600_000
 
-
 FEWEST, MOST = 20, 1_000
 """Jobs deleted in one go."""
 BUSY_SECONDS, QUIET_SECONDS = 0.0006, 0.003

@@ -28,6 +28,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[Gate]
     ahead: Counted | None = None
     estimated_start: int | None = None
+    unknown_because: str | None = None
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -66,9 +67,10 @@ class Reasons:
         line = self._line(standing)
         found = self._reasons(standing, line, now)
         reasons = sorted(found, key=lambda gate: _ORDER[gate.code])
-        start = estimated_start(self._shared, standing, line, reasons, now)
+        estimate = estimated_start(self._shared, standing, line, reasons, now)
         return Why(
-            job=job, detail=_detail(job, reasons, start), reasons=reasons, estimated_start=start,
+            job=job, detail=_detail(job, reasons, estimate.start), reasons=reasons,
+            estimated_start=estimate.start, unknown_because=estimate.unknown_because,
             ahead=Counted(line.all, line.more) if job.status is Status.PENDING else None,
         )  # fmt: skip
 

@@ -47,6 +47,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     running_ids: tuple[str, ...]
     """Some of those of its type that run."""
     key_queue: KeyQueue | None
+    """None where it waits for nobody of its key."""
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -204,7 +205,7 @@ class Store(Protocol):
         """Hand pending jobs to idle workers, best first."""
 
     async def pause(self, job_type: str, by: str, note: str | None, now: int) -> None:
-        """Start no more jobs of a type; a pause that holds already stays as it is."""
+        """Start no more jobs of a type; a pause that holds already stays, with a newer note."""
 
     async def resume(self, job_type: str) -> None:
         """Start jobs of a type again."""
@@ -225,9 +226,6 @@ class Store(Protocol):
 
     def is_lined_up(self, job_type: str, most: int | None) -> bool:
         """Whether a type is lined up for that limit; what is claimed before may exceed it."""
-
-    async def key_queue(self, job_id: str) -> KeyQueue | None:
-        """Whom of its key a pending job waits for; None where it waits for nobody of its key."""
 
     async def standing(self, job_id: str, asks: Sequence[Ask], now: int) -> Standing | None:
         """Where a job stands, and whether it would be given to those who ask."""

@@ -22,7 +22,7 @@ def test_every_type_is_listed_with_its_settings(daemon: Daemon) -> None:
     expected = {
         "configured": True, "kind": "command", "pool": "default", "paused": None,
         "max_running": None, "rate": None, "timeout": "5m", "max_retries": 0, "priority": 5,
-        "confirm_replay": False,
+        "confirm_replay": False, "payload_schema": False,
         "breaker": {"state": "closed", "since": None, "until": None, "reason": None},
     }  # fmt: skip
     assert {name: echo[name] for name in expected} == expected

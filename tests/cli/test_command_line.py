@@ -44,7 +44,7 @@ def test_help_names_every_command(run: Run) -> None:
         ("wait", ["90s, 5m, 24h"]),
         ("logs", ["latest attempt", "every further attempt"]),
         ("import", ['{"type": "hello"', "queue.idempotency_window", "rejected"]),
-        ("export", ["newest comes first", "one a line"]),
+        ("export", ["newest comes first", "one a line", "idempotency_key", "take the key out"]),
         ("cancel", ["counted first", "--running"]),
         ("backup", ["To restore", "-wal", "run again"]),
     ],

@@ -140,6 +140,26 @@ def test_payloads_come_through_with_every_digit(serving: Serving, other: Serving
     assert found == {payload if payload != "null" else "{}" for payload in PAYLOADS}
 
 
+def test_a_job_is_submitted_again_without_the_key_it_was_imported_with(serving: Serving) -> None:
+    own = ("--correlation-id", "again")
+    file = write_lines(
+        serving.place / "first.ndjson", [parked(n, correlation_id="again") for n in (1, 2)]
+    )
+    assert serving.run("import", str(file)).returncode == 0
+    assert serving.run("cancel", *own, "--yes").returncode == 0
+    assert serving.run("export", *own, "-o", "again.ndjson").returncode == 0
+    done = serving.run("import", "again.ndjson")
+    assert done.stdout == "2 lines: 0 new, 2 already there\n"
+    assert "take their idempotency_key out" in done.stderr
+    lines = (serving.place / "again.ndjson").read_bytes().splitlines()
+    jobs = [json.loads(line) for line in lines]
+    for job in jobs:
+        del job["idempotency_key"]
+    write_lines(serving.place / "again.ndjson", jobs)
+    assert serving.run("import", "again.ndjson").stdout == "2 lines: 2 new\n"
+    assert len(exported(serving, *own, "--status", "pending")) == 2
+
+
 def test_a_payload_over_several_lines_stays_on_one(serving: Serving) -> None:
     serving.submit("parked", '{\r\n"a": [1,\n2]}', "--correlation-id", "broken up")
     [job] = exported(serving, "--correlation-id", "broken up")

@@ -12,9 +12,12 @@ import subprocess
 import sys
 import termios
 
+import pytest
 from rich.console import Console
 
 from jobqueued.cli.screen import table_of_names
+from jobqueued.cli.status import draw
+from jobqueued.model.job import Status
 from tests.cli.bulk_support import write_lines
 from tests.cli.support import PATIENCE, Serving, environment
 
@@ -131,6 +134,31 @@ def test_cancelling_by_filter_asks_first(daemon: Serving) -> None:
 def plain_text(shown: str) -> str:
     """What was shown, without the sequences that move and colour."""
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+
+
+def test_all_statuses_fit_beside_a_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("jobqueued.cli.screen.UNLIMITED", 80)
+    counts = dict.fromkeys(Status, 99_999)
+    types = {"send.invoices.daily": {"counts": counts}, "b": {"counts": {"pending": 1}}}
+    store = {"bytes": 1, "wal_bytes": 1}
+    draw(
+        {
+            "version": "1", "uptime_seconds": 1, "ready": True, "draining": False, "reasons": [],
+            "counts": counts, "dlq_depth": 1, "store": store, "types": types,
+        },
+        None,
+    )  # fmt: skip
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    [head] = [line for line in lines if line.startswith("TYPE")]
+    assert head.split() == [
+        *("TYPE", "SCHED", "PENDING", "RUNNING", "RETRY", "COMPLETED", "DEAD"),
+        *("DISCARD", "CANCEL", "EXPIRED"),
+    ]
+    [row] = [line for line in lines if line.startswith("send.")]
+    assert row.split()[1:] == ["99999"] * len(Status)
 
 
 def test_a_long_name_leaves_room_for_the_other_columns() -> None:

@@ -22,7 +22,11 @@ def test_one_line_for_each_type(daemon: Serving) -> None:
 def test_one_type_is_told_with_what_is_set_for_it(daemon: Serving) -> None:
     told = dict(line.split(None, 1) for line in daemon.run("types", "marked").stdout.splitlines())
     assert (told["type"], told["confirm_replay"], told["breaker"]) == ("marked", "True", "off")
-    assert "confirm_replay" not in daemon.run("types", "greet").stdout
+    plain = daemon.run("types", "greet").stdout
+    assert "confirm_replay" not in plain
+    assert "payload_schema" not in plain
+    assert "payload_schema  True" in daemon.run("types", "picky").stdout
+    assert json.loads(daemon.run("types", "picky", "--json").stdout)["payload_schema"] is True
 
 
 def test_a_pause_is_shown_wherever_it_matters(daemon: Serving) -> None:

@@ -43,6 +43,20 @@ def test_a_scheduled_job_can_be_run_now(daemon: Serving) -> None:
     assert daemon.run("cancel", job_id).returncode == 0
 
 
+def test_after_a_restart_nobody_can_tell_and_it_is_said_why(own_daemon: Serving) -> None:
+    path = own_daemon.place / "jobqueued.toml"
+    path.write_text(path.read_text().replace("[types.gate]", "[types.gate]\nmax_running = 1"))
+    own_daemon.stop()
+    own_daemon.start()
+    own_daemon.at_the_gate()
+    job_id = own_daemon.submit("gate")
+    told = own_daemon.run("why", job_id).stdout
+    unknown = "no job of type gate has completed since the daemon started"
+    assert f"estimated start: nobody can tell: {unknown}" in told
+    assert own_daemon.run("cancel", job_id).returncode == 0
+    own_daemon.open_gate()
+
+
 def test_either_a_job_or_a_type_is_asked_for(daemon: Serving) -> None:
     assert daemon.run("why").returncode == 2
     assert daemon.run("why", "x", "--type", "quiet").returncode == 2

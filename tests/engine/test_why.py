@@ -75,6 +75,7 @@ async def test_a_scheduled_job_tells_its_time_and_the_pause_it_will_meet(
     await engine.store.pause("quick", "user ada", None, hand_clock.now)
     paused = await engine.reasons.of_job(found.job.id)
     assert (codes(paused), paused.estimated_start) == (["scheduled", "type_paused"], None)
+    assert paused.unknown_because is None
 
 
 async def test_a_job_that_failed_tells_how_often_and_with_what(
@@ -111,7 +112,12 @@ async def test_nobody_can_tell_when_jobs_of_which_none_has_completed_make_room(
 ) -> None:
     change(engine, max_running=1)
     await claim_new(engine)
-    assert (await why(engine)).estimated_start is None
+    found = await why(engine)
+    assert found.estimated_start is None
+    assert found.unknown_because == "no job of type quick has completed since the daemon started"
+    engine.shared.recent.completed("quick", 4_000)
+    told = await engine.reasons.of_job(found.job.id)
+    assert (told.estimated_start is None, told.unknown_because) == (False, None)
 
 
 async def test_tokens_that_are_left_are_counted_for_those_who_go_first(

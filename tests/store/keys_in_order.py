@@ -14,7 +14,7 @@ from jobqueued.model.job import Status
 from jobqueued.store.interface import Key
 from jobqueued.store.sqlite import keys
 from tests.store.any_order import TYPES, WINDOW, AnyOrder, Known, Labels, chances, labels, types
-from tests.store.support import new_job
+from tests.store.support import key_queue, new_job
 
 
 class KeysInOrder(AnyOrder):
@@ -106,7 +106,7 @@ class KeysInOrder(AnyOrder):
     @rule(chance=chances)
     def read_what_a_key_waits_for(self, chance: int) -> None:
         known = self.pick(chance)
-        found = self.run(self.store.key_queue(known.job.id))
+        found = self.run(key_queue(self.store, known.job.id))
         if not self.is_ready(known.job.type):
             return
         if known.status is not Status.PENDING or self.can_go(known):

@@ -17,7 +17,7 @@ from jobqueued.model.ids import IdMaker, place_of
 from jobqueued.model.job import Claimed, Job, Status, first_status
 from jobqueued.model.outcome import Outcome, OutcomeKind
 from jobqueued.model.retry import Next
-from jobqueued.store.interface import Ask, Retained, Settlement, Store
+from jobqueued.store.interface import Ask, KeyQueue, Retained, Settlement, Store
 from jobqueued.store.sqlite.migrate import shipped_migrations
 from jobqueued.store.sqlite.store import SqliteStore
 
@@ -110,6 +110,12 @@ async def finished(
     claimed = await running(store, **fields)
     assert await end(store, claimed, *rest, **(outcome or {}))
     return claimed.lease.job_id
+
+
+async def key_queue(store: Store, job_id: str) -> KeyQueue | None:
+    """Whom of its key a job waits for."""
+    standing = await store.standing(job_id, [], NOW)
+    return None if standing is None else standing.key_queue
 
 
 async def remove(store: Store, retained: Retained, now: int, most: int = 500) -> int:

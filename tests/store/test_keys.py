@@ -20,6 +20,7 @@ from tests.store.support import (
     beside,
     end,
     fill_schema_1,
+    key_queue,
     new_job,
     opened,
     put,
@@ -276,14 +277,14 @@ async def test_whom_a_job_of_a_key_waits_for(store: Store) -> None:
     ids = await flood(store, 30)
     [urgent] = await flood(store, 1, priority=9)
     claimed = await take(store, workers=50, room=20)
-    found = await store.key_queue(ids[-1])
+    found = await key_queue(store, ids[-1])
     assert found is not None
     assert (found.key, found.running, found.ahead) == ("one", 20, 10)
     assert set(found.running_ids) == {each.lease.job_id for each in claimed}
-    assert await store.key_queue(urgent) is None
-    assert await store.key_queue(new_job().id) is None
+    assert await key_queue(store, urgent) is None
+    assert await key_queue(store, new_job().id) is None
     await take(store, workers=50)
-    found = await store.key_queue(ids[-1])
+    found = await key_queue(store, ids[-1])
     assert found is not None
     assert (found.running, len(found.running_ids), found.ahead) == (25, 20, 5)
 
@@ -291,7 +292,7 @@ async def test_whom_a_job_of_a_key_waits_for(store: Store) -> None:
 async def test_how_many_are_ahead_is_counted_to_a_bound(store: Store) -> None:
     await limit(store, 1)
     ids = await flood(store, MANY)
-    found = await store.key_queue(ids[-1])
+    found = await key_queue(store, ids[-1])
     assert found is not None
     assert found.ahead == 1_000
 

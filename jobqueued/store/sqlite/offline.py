@@ -185,7 +185,7 @@ def _held(connection: sqlite3.Connection) -> Iterator[tuple[str, Row]]:
 
 def _oldest_pending(connection: sqlite3.Connection) -> float | None:
     # A file that no newer daemon has opened yet holds nobody back.
-    runnable = "held_back = 0" if _number(connection, "user_version") > 1 else "true"
+    runnable = "held_back = 0" if _number(connection, "user_version") >= _WITH_CONTROL else "true"
     since = connection.execute(
         f"SELECT min(run_at) FROM jobs WHERE status = 'pending' AND {runnable}"
     ).fetchone()

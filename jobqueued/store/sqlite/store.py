@@ -32,7 +32,6 @@ from jobqueued.store.interface import (
     Counted,
     Holdings,
     Key,
-    KeyQueue,
     Retained,
     Settlement,
     Standing,
@@ -278,9 +277,6 @@ class SqliteStore:
 
     def is_lined_up(self, job_type: str, most: int | None) -> bool:
         return keys.is_lined_up(self.writer.key_limits, job_type, most)
-
-    async def key_queue(self, job_id: str) -> KeyQueue | None:
-        return await self._read(lambda c: keys.read_key_queue(c, job_id))
 
     async def standing(self, job_id: str, asks: Sequence[Ask], now: int) -> Standing | None:
         counts = self.counts.copy()
