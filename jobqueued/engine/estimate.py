@@ -38,7 +38,9 @@ def estimated_start(
     """When the job may start, rounded to the second."""
     held = {gate.code: gate for gate in reasons}
     job_type = shared.config.types.get(standing.job.type)
-    if job_type is None or line.more or held.keys() & _NEVER_BY_ITSELF:
+    queue = standing.key_queue
+    uncounted = line.more or (queue is not None and queue.more)
+    if job_type is None or uncounted or held.keys() & _NEVER_BY_ITSELF:
         return Estimate()
     if _waits_for_a_probe(shared, job_type, line, held):
         return Estimate()

@@ -89,7 +89,8 @@ def _type_limit(gate: Gate) -> str:
 def _key_limit(gate: Gate) -> str:
     if gate.key is None:
         return gate.reason or ""
-    ahead = f", {gate.ahead:,} more of it go first" if gate.ahead else ""
+    bound = "more than " if gate.more else ""
+    ahead = f", {bound}{gate.ahead:,} others of it go first" if gate.ahead else ""
     return f"{gate.running} of at most {gate.limit} jobs of its key {gate.key!r} run{ahead}"
 
 

@@ -118,7 +118,7 @@ class Reasons:
         assert queue is not None
         return Gate(
             code="key_limit", type=standing.job.type, key=queue.key, running=queue.running,
-            running_ids=queue.running_ids, ahead=queue.ahead,
+            running_ids=queue.running_ids, ahead=queue.ahead, more=queue.more,
             limit=None if job_type is None else job_type.max_running_per_key,
         )  # fmt: skip
 

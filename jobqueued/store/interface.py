@@ -27,6 +27,8 @@ class KeyQueue(msgspec.Struct, frozen=True):
     running: int
     running_ids: tuple[str, ...]
     ahead: int
+    more: bool
+    """Whether there are more than `ahead`."""
 
 
 class Counted(msgspec.Struct, frozen=True):

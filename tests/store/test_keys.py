@@ -287,6 +287,7 @@ async def test_whom_a_job_of_a_key_waits_for(store: Store) -> None:
     found = await key_queue(store, ids[-1])
     assert found is not None
     assert (found.running, len(found.running_ids), found.ahead) == (25, 20, 5)
+    assert not found.more
 
 
 async def test_how_many_are_ahead_is_counted_to_a_bound(store: Store) -> None:
@@ -294,7 +295,7 @@ async def test_how_many_are_ahead_is_counted_to_a_bound(store: Store) -> None:
     ids = await flood(store, MANY)
     found = await key_queue(store, ids[-1])
     assert found is not None
-    assert found.ahead == 1_000
+    assert (found.ahead, found.more) == (1_000, True)
 
 
 async def test_a_file_of_schema_1_gets_its_jobs_in_line(path: Path) -> None:

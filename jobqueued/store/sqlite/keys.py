@@ -119,7 +119,10 @@ def read_key_queue(connection: sqlite3.Connection, job_id: str) -> KeyQueue | No
     if row is None:
         return None
     running = connection.execute(SQL["running_of_key"], row[:3]).fetchall()
-    values = (*row, MOST_COUNTED)
+    values = (*row, MOST_COUNTED + 1)
     ahead = connection.execute(SQL["ahead_in_key"], values).fetchone()[0]
     ids = tuple(found[0] for found in running[:MOST_NAMED])
-    return KeyQueue(key=row[2], running=len(running), running_ids=ids, ahead=ahead)
+    return KeyQueue(
+        key=row[2], running=len(running), running_ids=ids, ahead=min(ahead, MOST_COUNTED),
+        more=ahead > MOST_COUNTED,
+    )  # fmt: skip
